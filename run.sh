@@ -10,4 +10,4 @@ case "${1-}" in "" | -*) set -- rank "$@" ;; esac
 python=$(PYTHONIOENCODING=:surrogateescape python3 "$root/submission/environment.py" "$root/requirements.txt")
 trap '' INT  # until Python handles it
 # PYTHONSAFEPATH: do not import files of the caller's directory. HF_HUB_OFFLINE: no network access.
-ARAGORN_PROGRAM=run.sh PYTHONSAFEPATH=1 PYTHONPATH="$root" HF_HUB_OFFLINE=1 exec "$python" -m submission "$@"
+ARAGORN_PROGRAM=run.sh PYTHONSAFEPATH=1 PYTHONPATH="$root/submission" HF_HUB_OFFLINE=1 exec "$python" -m aragorn "$@"

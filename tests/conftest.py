@@ -18,44 +18,49 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.__main__ import main as run_submission
+from aragorn.data.dataset import Dataset
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.fusion.linear import LengthFeature, LinearFusion, LinearMember
+from aragorn.fusion.quality import QualityInterpolation
+from aragorn.inference import enrichment
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.models.bert import BERTRanker
+from aragorn.models.enrichers.deepct import DeepCT
+from aragorn.models.enrichers.targer import TARGER
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers import get_ranker_class, list_rankers
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval import dense, latent, term_index
+from aragorn.retrieval.fields import Fields
+from aragorn.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
+from aragorn.retrieval.term_index import IndexSettings
+from aragorn.storage.atomic_files import sha256_file
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    encode_json,
+    write_with_provenance,
+)
+from aragorn.systems import catalogue
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import CheckpointStore, Execution
+from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn.text.passages import WordPiecePassageTokeniser
+from aragorn.text.surface_tokens import SurfaceTokeniser
+from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
+from aragorn.text.vocabulary import Vocabulary
+from aragorn_training.__main__ import main as run_training
+from aragorn_training.fitting.fit import save_network
 from hypothesis import HealthCheck, settings
 from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
-
-from submission.__main__ import main as run_submission
-from submission.data.dataset import Dataset
-from submission.engine.base import CPU, LOCAL_ENGINE, Engine
-from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
-from submission.fusion.quality import QualityInterpolation
-from submission.inference import enrichment
-from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.models.bert import BERTRanker
-from submission.models.enrichers.deepct import DeepCT
-from submission.models.enrichers.targer import TARGER
-from submission.models.ranker import Ranker
-from submission.models.rankers import get_ranker_class, list_rankers
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval import dense, latent, term_index
-from submission.retrieval.fields import Fields
-from submission.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
-from submission.retrieval.term_index import IndexSettings
-from submission.storage.atomic_files import sha256_file
-from submission.storage.cache_directory import CacheDirectory
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
-from submission.systems import catalogue
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import CheckpointStore, Execution
-from submission.systems.learned_fusion import LearnedFusionStage
-from submission.text.passages import WordPiecePassageTokeniser
-from submission.text.surface_tokens import SurfaceTokeniser
-from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
-from submission.text.vocabulary import Vocabulary
-from training.__main__ import main as run_training
-from training.fitting.fit import save_network
 
 Capture, Log, Patch = pytest.CaptureFixture[str], pytest.LogCaptureFixture, pytest.MonkeyPatch
 
@@ -69,7 +74,9 @@ settings.load_profile("tests")
 torch.set_num_threads(1)  # more threads slow down operations on small tensors
 
 ROOT = Path(__file__).parent.parent
-SAMPLE = ROOT / "submission" / "sample" / "input"
+SAMPLE = ROOT / "submission" / "aragorn" / "sample" / "input"
+SOURCE_DIRS = [ROOT / "submission", ROOT / "training"]
+os.environ["PYTHONPATH"] = os.pathsep.join(map(str, [ROOT, *SOURCE_DIRS]))  # of subprocesses
 REAL_DATA = ROOT.parent / "shared" / "data"
 
 CPU_FEATURES = {name for name, has_feature in torch.cpu.get_capabilities().items() if has_feature}
@@ -79,12 +86,20 @@ needs_bfloat16 = pytest.mark.skipif(
 )
 BFLOAT16 = pytest.param(torch.bfloat16, marks=needs_bfloat16)
 
-TOPIC_WORDS = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]  # words of the conclusions of `corpus`
+# words of the conclusions of `corpus`
+TOPIC_WORDS = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
 FILLERS = [f"filler{chr(97 + i)}" for i in range(20)]  # other words of its premises
-SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")  # words of the sample's topics
+# words of the sample's topics
+SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
 # Tiny networks, for speed.
-TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}  # 58 terms of `build_tiny_tokenizer`
+TINY_BERT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+# 58 terms of `build_tiny_tokenizer`
+TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
 TINY_CONFIGS: dict[str, dict[str, object]] = {
     "gru": {"hidden": 6},
     "drmm": {"bins": 30, "hidden": (8, 5)},
@@ -107,12 +122,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
-PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
+# 16 words
+PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to them every day"
 
 
-def make_argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
+def make_argument(
+    docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE
+) -> dict[str, object]:
     """Create an argument in the args.me format."""
-    return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
+    return {
+        "id": docno,
+        "conclusion": conclusion,
+        "premises": [{"text": premise, "stance": "PRO"}],
+        "context": {},
+    }
 
 
 DEFAULT_TOPICS = [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
@@ -128,7 +151,8 @@ DEFAULT_ARGUMENTS = [
 
 @pytest.fixture
 def make_input(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes an input of topics (number, title) and arguments, and returns its directory."""
+    """Return a function that writes an input of topics (number, title) and arguments, and returns
+    its directory."""
 
     def make(
         topics: list[tuple[str, str]] = DEFAULT_TOPICS,
@@ -137,9 +161,13 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
     ) -> Path:
         directory = tmp_path / name
         directory.mkdir()
-        body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topics)
+        body = "".join(
+            f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topics
+        )
         (directory / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
-        (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
+        (directory / "args-me.json").write_text(
+            json.dumps({"arguments": arguments}), encoding="utf-8"
+        )
         return directory
 
     return make
@@ -147,7 +175,8 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary system."""
+    """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary
+    system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     write_tiny_ranker(tmp_path / "checkpoints", "knrm", seed=0)
     return tmp_path / "checkpoints"
@@ -166,7 +195,13 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
             engine: Engine = LOCAL_ENGINE,
         ) -> Execution:
             cache = stack.enter_context(CacheDirectory(None, tmp_path))
-            return Execution(Dataset(directory, input_run=input_run, qid=qid), CheckpointStore(checkpoints), CPU, cache, engine)
+            return Execution(
+                Dataset(directory, input_run=input_run, qid=qid),
+                CheckpointStore(checkpoints),
+                CPU,
+                cache,
+                engine,
+            )
 
         yield make
 
@@ -174,43 +209,71 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
 def build_tiny_tokenizer() -> Tokenizer:
     """Build a WordPiece tokenizer whose vocabulary has all letters and two words."""
     letters = [chr(97 + index) for index in range(26)]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
-    tokenizer = Tokenizer(WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]"))
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "topic",
+        "filler",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+    ]
+    tokenizer = Tokenizer(
+        WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
     return tokenizer
 
 
-def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
-    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a vocabulary for `corpus`."""
+def write_tiny_ranker(
+    directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object
+) -> None:
+    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a
+    vocabulary for `corpus`."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = get_ranker_class(ranker_name)
     if ranker_class.token_unit == "pieces":
-        bert = TINY_ENCODER | {"initializer_range": 0.3}  # if scores were almost equal, standardising would amplify rounding
+        # if scores were almost equal, standardising would amplify rounding
+        bert = TINY_ENCODER | {"initializer_range": 0.3}
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
         tokeniser: Tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     else:
         vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS])
         ranker = ranker_class(
-            ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **TINY_CONFIGS.get(ranker_name, {}), **fields)
+            ranker_class.Config(
+                vocabulary=len(vocabulary),
+                dimensions=8,
+                **TINY_CONFIGS.get(ranker_name, {}),
+                **fields,
+            )
         )
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, MaxLengths())
-    save_network(directory / name, RankerCheckpoint, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+    save_network(
+        directory / name, RankerCheckpoint, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n"
+    )
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a corpus from which relevance can be learned: each premise has its conclusion's words among filler words.
+    """Create a corpus from which relevance can be learned: each premise has its conclusion's words
+    among filler words.
 
-    25 conclusions, for validation, have 5 premises each, and 75, for training, have 6. A conclusion has 3 of 50 words.
+    25 conclusions, for validation, have 5 premises each, and 75, for training, have 6. A conclusion
+    has 3 of 50 words.
     """
     rng, arguments = np.random.default_rng(0), []
     for index in range(100):
         words = [TOPIC_WORDS[i] for i in rng.choice(50, 3, replace=False)]
         for premise in range(5 if index < 25 else 6):
             text = [*words, *words, *(FILLERS[i] for i in rng.choice(20, 14))]
-            arguments.append(make_argument(f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
+            arguments.append(
+                make_argument(
+                    f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))
+                )
+            )
     directory = tmp_path_factory.mktemp("corpus")
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return directory
@@ -218,10 +281,25 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare a working directory with training pairs and 20-dimensional word vectors from `corpus`."""
+    """Prepare a working directory with training pairs and 20-dimensional word vectors from
+    `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert run_training(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work)]) == 0
-    assert run_training(["prepare", "vectors", "--work-dir", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    assert (
+        run_training(
+            [
+                "prepare",
+                "vectors",
+                "--work-dir",
+                str(work),
+                "--dimensions",
+                "20",
+                "--minimum-frequency",
+                "2",
+            ]
+        )
+        == 0
+    )
     return work
 
 
@@ -233,7 +311,8 @@ def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_recipe(tmp_path: Path) -> Callable[[str], str]:
-    """Return a function that writes a recipe (default: `KNRM_RECIPE`) to a file, and returns the file's path."""
+    """Return a function that writes a recipe (default: `KNRM_RECIPE`) to a file, and returns the
+    file's path."""
 
     def write(text: str = KNRM_RECIPE) -> str:
         (tmp_path / "mine.toml").write_text(text)
@@ -243,7 +322,8 @@ def write_recipe(tmp_path: Path) -> Callable[[str], str]:
 
 
 def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
-    """Write an untrained DeepCT checkpoint that gives positive weights to some words of `corpus`."""
+    """Write an untrained DeepCT checkpoint that gives positive weights to some words of
+    `corpus`."""
     torch.manual_seed(seed)
     enricher = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
@@ -253,11 +333,18 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
-    """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and others as O."""
+    """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
+    others as O."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
     config = TARGER.Config(
-        len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), dimensions=8, letter_dimensions=4, filters=3, hidden=6, longest=15
+        len(vocabulary),
+        ("O", "B-P", "I-P", "B-C", "I-C"),
+        dimensions=8,
+        letter_dimensions=4,
+        filters=3,
+        hidden=6,
+        longest=15,
     )
     tagger = TARGER(config)
     with torch.no_grad():
@@ -269,25 +356,47 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
 
 def write_parameters(directory: Path, parameters: object) -> None:
     """Write a checkpoint that consists of parameters, without a network."""
-    contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
+    contents = {
+        CONFIG: encode_json(msgspec.to_builtins(parameters)),
+        METRICS: b"{}",
+        CARD: b"# test",
+    }
     write_with_provenance(directory, contents, UNTRAINED)
 
 
 def write_lexical(
-    directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None, enrichment: str | None = None
+    directory: Path,
+    name: str,
+    model: BM25 | Dirichlet,
+    expansion: RM3 | None = None,
+    enrichment: str | None = None,
 ) -> None:
-    """Write a checkpoint of a lexical system; the index covers premises only if `enrichment` is DeepCT's."""
+    """Write a checkpoint of a lexical system; the index covers premises only if `enrichment` is
+    DeepCT's."""
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
-    write_parameters(directory / name, LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment))
+    write_parameters(
+        directory / name,
+        LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment),
+    )
 
 
 def write_learned_fusion(
-    directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
+    directory: Path,
+    name: str,
+    stage: LearnedFusionStage,
+    pool_depths: dict[str, int],
+    weights: dict[str, float],
 ) -> None:
-    """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and weight 0.125 for the length."""
+    """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and
+    weight 0.125 for the length."""
     fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
-    members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
-    write_parameters(directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125)))
+    members = tuple(
+        LinearMember(member, fingerprints[member], pool_depths[member], weights[member])
+        for member in pool_depths
+    )
+    write_parameters(
+        directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -295,14 +404,16 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     """Write tiny untrained checkpoints of all systems, for tests that only read them."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for name in list_rankers():
-        write_tiny_ranker(directory, name, seed=crc32(name.encode()))  # independent of the other rankers
+        # independent of the other rankers
+        write_tiny_ranker(directory, name, seed=crc32(name.encode()))
     write_tiny_ranker(directory, "gru_interaction", 99, "gru", interaction=True)
     expansion = RM3(5, 8, 0.5, max_df_ratio=1.0)
     for name, model in (("bm25", BM25()), ("dirichlet", Dirichlet())):
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
         write_lexical(directory, f"{name}_rm3", model, expansion)
     write_lexical(directory, "dirichlet_thesis", Dirichlet(1000.0))
-    write_parameters(directory / "quality", QualityInterpolation("1.1.0", 7, 2.0))  # depth 7, weight 2
+    # depth 7, weight 2
+    write_parameters(directory / "quality", QualityInterpolation("1.1.0", 7, 2.0))
     write_deepct(directory, "deepct")
     write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
@@ -310,7 +421,14 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     for name in ("ensemble", "ensemble_thesis"):
-        flags = ["--work-dir", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / name)]
+        flags = [
+            "--work-dir",
+            str(prepared_work_dir),
+            "--checkpoints",
+            str(directory),
+            "-o",
+            str(directory / name),
+        ]
         assert run_training(["fuse", name, *flags, "--device", "cpu"]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
@@ -329,7 +447,8 @@ def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def small_shards() -> Iterator[None]:
-    """Reduce the sizes of shards and batches, so that hundreds of documents make several of each."""
+    """Reduce the sizes of shards and batches, so that hundreds of documents make several of
+    each."""
     sizes = [(dense, 40), (latent, 150), (term_index, 150), (enrichment, 64)]
     with pytest.MonkeyPatch.context() as patch:
         for module, size in sizes:
@@ -351,35 +470,55 @@ def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
 
 
 def copy_with_topics(corpus: Path, directory: Path) -> Path:
-    """Copy a corpus, add three topics, whose titles are conclusions of the corpus, and return the directory of both."""
+    """Copy a corpus, add three topics, whose titles are conclusions of the corpus, and return the
+    directory of both."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = [arguments[index]["conclusion"] for index in (0, 200, 400)]
-    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
+    body = "".join(
+        f"<topic><number>{n}</number><title>{title}</title></topic>"
+        for n, title in enumerate(titles, 1)
+    )
     (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
     return directory
 
 
 @pytest.fixture
-def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
-    """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints, and returns the exit code."""
+def rank_all(
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
+) -> Callable[..., int]:
+    """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints, and returns
+    the exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
-        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints_copy)]
+        paths = [
+            "-i",
+            str(corpus_with_topics),
+            "-o",
+            str(tmp_path / output),
+            "--checkpoints",
+            str(checkpoints_copy),
+        ]
         return run_submission(["rank", *paths, *flags, "--device", "cpu"])
 
     return run
 
 
 def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
-    """Return a function that returns the rows of documents with the requested docnos, in their order."""
+    """Return a function that returns the rows of documents with the requested docnos, in their
+    order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    """Map the relative path of each file in a directory to its content, except ir-metadata.yml, which contains timestamps."""
-    files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
+    """Map the relative path of each file in a directory to its content, except ir-metadata.yml,
+    which contains timestamps."""
+    files = (
+        file
+        for file in sorted(directory.rglob("*"))
+        if file.is_file() and file.name != "ir-metadata.yml"
+    )
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 

@@ -1,7 +1,8 @@
 """Measure how many mutations of the code are caught by the tests that are not slow.
 
-A mutation (an entry of mutations.toml) replaces a piece of a module, so that users see wrong results or messages. It is
-applied to a copy of the tracked files, in which the tests of the module run first, then all tests that are not slow.
+A mutation (an entry of mutations.toml) replaces a piece of a module, so that users see wrong
+results or messages. It is applied to a copy of the tracked files, in which the tests of the module
+run first, then all tests that are not slow.
 """
 
 import argparse
@@ -21,25 +22,35 @@ PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", 
 TIMEOUT = 1200  # seconds per run of pytest; a mutation that exceeds it counts as caught
 MIN_CAUGHT = 0.95  # fraction of the mutations
 PASSED = {0, 5}  # exit codes of pytest: all tests passed, no tests collected
-FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)  # in pytest's summary
+# in pytest's summary
+FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
-Mutation = dict[str, str]  # file; old text, which occurs once in the file; new text; kind; consequence for users
+# file; old text, which occurs once in the file; new text; kind; consequence for users
+Mutation = dict[str, str]
 
 
 def load_mutations() -> list[Mutation]:
-    """Load the mutations; exit with a message if a mutation's `old` text does not occur exactly once in its file."""
-    mutations: list[Mutation] = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))["mutation"]
+    """Load the mutations; exit with a message if a mutation's `old` text does not occur exactly
+    once in its file."""
+    mutations: list[Mutation] = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))[
+        "mutation"
+    ]
     for number, mutation in enumerate(mutations, 1):
         file = ROOT / mutation["file"]
         count = file.read_text(encoding="utf-8").count(mutation["old"]) if file.is_file() else 0
         if count != 1:
-            sys.exit(f"mutation {number} ({mutation['consequence']}): `old` occurs {count} times in {mutation['file']}; fix it")
+            sys.exit(
+                f"mutation {number} ({mutation['consequence']}): `old` occurs {count} times in {mutation['file']}; fix it"
+            )
     return mutations
 
 
 def copy_checkout(directory: Path) -> None:
-    """Copy the tracked files into a directory, and link the virtual environment, so that run.sh creates none."""
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    """Copy the tracked files into a directory, and link the virtual environment, so that run.sh
+    creates none."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
     for name in filter(None, listing.stdout.split("\0")):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, directory / name)
@@ -47,44 +58,89 @@ def copy_checkout(directory: Path) -> None:
 
 
 def find_mirrored_tests(file: str) -> list[str]:
-    """Return the unit tests of a module, or those of its package if it has none; for models, add golden and contract tests."""
-    path = Path(file)
-    package = UNIT_TESTS / path.parent.relative_to("submission" if path.parts[0] == "submission" else ".")
-    candidates = (item for folder in (package, *package.parents) for item in (folder / f"test_{path.stem}.py", folder))
+    """Return the unit tests of a module, or those of its package if it has none; for models, add
+    golden and contract tests."""
+    path = Path(file)  # submission/aragorn/… or training/aragorn_training/…
+    package = (
+        UNIT_TESTS
+        / ("" if path.parts[1] == "aragorn" else "training")
+        / Path(*path.parent.parts[2:])
+    )
+    candidates = (
+        item
+        for folder in (package, *package.parents)
+        for item in (folder / f"test_{path.stem}.py", folder)
+    )
     unit_tests = next(candidate for candidate in candidates if (ROOT / candidate).exists())
-    return [str(unit_tests), *(["tests/golden", "tests/contract"] if file.startswith("submission/models/") else [])]
+    return [
+        str(unit_tests),
+        *(
+            ["tests/golden", "tests/contract"]
+            if file.startswith("submission/aragorn/models/")
+            else []
+        ),
+    ]
 
 
 def find_failure(copy: Path, tests: list[str]) -> str | None:
-    """Run tests in a copy of the checkout; return the first failing test (or the timeout or exit code), or None if all pass."""
+    """Run tests in a copy of the checkout; return the first failing test (or the timeout or exit
+    code), or None if all pass."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
         process = subprocess.run(
-            [*PYTEST, *tests], cwd=copy, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            [*PYTEST, *tests],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"the limit of {TIMEOUT} s"
     failure = FAILURE.search(process.stdout)
-    return None if process.returncode in PASSED else failure[1] if failure else f"exit code {process.returncode} of pytest"
+    return (
+        None
+        if process.returncode in PASSED
+        else failure[1]
+        if failure
+        else f"exit code {process.returncode} of pytest"
+    )
 
 
 def check_mutation(mutation: Mutation, copy: Path) -> str | None:
-    """Apply a mutation to a copy of the checkout and undo it; return the result of `find_failure`."""
+    """Apply a mutation to a copy of the checkout and undo it; return the result of
+    `find_failure`."""
     file = copy / mutation["file"]
     source = file.read_text(encoding="utf-8")
     file.write_text(source.replace(mutation["old"], mutation["new"]), encoding="utf-8")
     try:
-        return find_failure(copy, find_mirrored_tests(mutation["file"])) or find_failure(copy, ["tests"])
+        return find_failure(copy, find_mirrored_tests(mutation["file"])) or find_failure(
+            copy, ["tests"]
+        )
     finally:
         file.write_text(source, encoding="utf-8")
 
 
 def main() -> int:
-    """Test the mutations and print which test catches each; return 1 if less than `MIN_CAUGHT` are caught, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of the mutations to test (default: all)")
+    """Test the mutations and print which test catches each; return 1 if less than `MIN_CAUGHT` are
+    caught, else 0."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="numbers of the mutations to test (default: all)",
+    )
     args = parser.parse_args()
-    mutations = {number: item for number, item in enumerate(load_mutations(), 1) if not args.only or number in args.only}
+    mutations = {
+        number: item
+        for number, item in enumerate(load_mutations(), 1)
+        if not args.only or number in args.only
+    }
     caught_count = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
         copy = Path(directory)
@@ -95,7 +151,9 @@ def main() -> int:
             failure = check_mutation(mutation, copy)
             caught_count += failure is not None
             result = f"caught by {failure}" if failure else f"SURVIVED: {mutation['consequence']}"
-            print(f"{number:>3}  {mutation['kind']:<21}  {mutation['file']:<48}  {result}", flush=True)
+            print(
+                f"{number:>3}  {mutation['kind']:<21}  {mutation['file']:<48}  {result}", flush=True
+            )
     print(f"\n{caught_count} of {len(mutations)} mutations caught")
     return int(caught_count < MIN_CAUGHT * len(mutations))
 

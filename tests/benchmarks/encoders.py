@@ -10,64 +10,89 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from aragorn.data.dataset import Dataset
+from aragorn.engine.base import CPU
+from aragorn.inference.device import choose_precision, move_to_device
+from aragorn.inference.enricher_checkpoint import load_enricher
+from aragorn.inference.enrichment import annotate_texts, enrich_texts
+from aragorn.inference.pair_scoring import TokenCache, score_documents
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from aragorn.retrieval.dense import encode_texts
+from aragorn.text.tokenisers import WordPieceTokeniser
+from aragorn.timing import Stopwatch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from submission.data.dataset import Dataset
-from submission.engine.base import CPU
-from submission.inference.device import choose_precision, move_to_device
-from submission.inference.enricher_checkpoint import load_enricher
-from submission.inference.enrichment import annotate_texts, enrich_texts
-from submission.inference.pair_scoring import TokenCache, score_documents
-from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from submission.retrieval.dense import encode_texts
-from submission.text.tokenisers import WordPieceTokeniser
-from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises, sample_rows
+from tests.benchmarks.synthetic_inputs import (
+    load_collection,
+    open_empty_store,
+    sample_premises,
+    sample_rows,
+)
 
 ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
-    """Build the benchmark of tokenising and encoding premises with SBERT, against sentence-transformers."""
-    checkpoint, texts = load_checkpoint(CHECKPOINT_DIR / "sbert"), sample_premises(directory, max_premises)
+    """Build the benchmark of tokenising and encoding premises with SBERT, against
+    sentence-transformers."""
+    checkpoint, texts = (
+        load_checkpoint(CHECKPOINT_DIR / "sbert"),
+        sample_premises(directory, max_premises),
+    )
     model = _load_sentence_transformer(checkpoint.tokeniser.lengths.premise)
 
     def ours() -> np.ndarray:
-        return encode_texts([checkpoint.tokeniser.encode_premise(text) for text in texts], checkpoint.network, CPU)
+        return encode_texts(
+            [checkpoint.tokeniser.encode_premise(text) for text in texts], checkpoint.network, CPU
+        )
 
     task = f"sbert: {max_premises} premises, CPU, float32"
     return Benchmark(task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
 
 
 def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
-    """Build the benchmark of splitting and enriching texts with DeepCT, against sentence-transformers encoding the passages."""
-    checkpoint, texts = load_enricher(CHECKPOINT_DIR / "deepct"), sample_premises(directory, max_documents)
+    """Build the benchmark of splitting and enriching texts with DeepCT, against
+    sentence-transformers encoding the passages."""
+    checkpoint, texts = (
+        load_enricher(CHECKPOINT_DIR / "deepct"),
+        sample_premises(directory, max_documents),
+    )
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
-    return Benchmark("deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3)
+    return Benchmark(
+        "deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3
+    )
 
 
 def _load_sentence_transformer(max_pieces: int) -> SentenceTransformer:
     """Load the encoder of both checkpoints for texts of at most `max_pieces` word pieces."""
-    model = SentenceTransformer(str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True)
+    model = SentenceTransformer(
+        str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True
+    )
     model.max_seq_length = max_pieces + 2  # [CLS] and [SEP]
     return model
 
 
-def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_premises: int = 512) -> list[Benchmark]:
-    """Build the benchmarks of encoding documents with DeepCT and premises with SBERT in bfloat16, against float32.
+def build_bfloat16_benchmarks(
+    directory: Path, max_documents: int = 200, max_premises: int = 512
+) -> list[Benchmark]:
+    """Build the benchmarks of encoding documents with DeepCT and premises with SBERT in bfloat16,
+    against float32.
 
     Raises:
         UsageError: If the processor does not support bfloat16.
     """
-    deepct, sbert = load_enricher(CHECKPOINT_DIR / "deepct"), load_checkpoint(CHECKPOINT_DIR / "sbert")
+    deepct, sbert = (
+        load_enricher(CHECKPOINT_DIR / "deepct"),
+        load_checkpoint(CHECKPOINT_DIR / "sbert"),
+    )
     documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
     ids = [sbert.tokeniser.encode_premise(text) for text in premises]
 
@@ -78,31 +103,55 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
         return encode_texts(ids, move_to_device(sbert.network, CPU, precision), CPU, precision)
 
     bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
-    kinds = ("deepct", "documents", len(documents), enrich), ("sbert", "premises", len(premises), encode)
+    kinds = (
+        ("deepct", "documents", len(documents), enrich),
+        ("sbert", "premises", len(premises), encode),
+    )
     return [
-        Benchmark(task.format(name, unit), "float32", unit, n, partial(run, bfloat16), partial(run, None), 2)
+        Benchmark(
+            task.format(name, unit),
+            "float32",
+            unit,
+            n,
+            partial(run, bfloat16),
+            partial(run, None),
+            2,
+        )
         for name, unit, n, run in kinds
     ]
 
 
 def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
-    """Build the benchmark of tagging words with TARGER in batches, against tagging passage by passage."""
-    texts, checkpoint = sample_premises(directory, max_premises), load_enricher(CHECKPOINT_DIR / "targer_essays")
+    """Build the benchmark of tagging words with TARGER in batches, against tagging passage by
+    passage."""
+    texts, checkpoint = (
+        sample_premises(directory, max_premises),
+        load_enricher(CHECKPOINT_DIR / "targer_essays"),
+    )
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 
     @torch.inference_mode()
     def tag_one_by_one() -> list[object]:
         return [checkpoint.network.annotate([passage]) for passage in passages]
 
-    ours, task = partial(annotate_texts, texts, checkpoint, CPU), f"targer: the words of {max_premises} premises, CPU"
-    return Benchmark(task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5)
+    ours, task = (
+        partial(annotate_texts, texts, checkpoint, CPU),
+        f"targer: the words of {max_premises} premises, CPU",
+    )
+    return Benchmark(
+        task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5
+    )
 
 
-def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
-    """Build the benchmark of scoring pairs with a BERT network, against a CrossEncoder with the same encoder.
+def build_bert_benchmark(
+    name: str, directory: Path, target: float, max_pairs: int = 640
+) -> Benchmark:
+    """Build the benchmark of scoring pairs with a BERT network, against a CrossEncoder with the
+    same encoder.
 
-    The pairs are evenly spaced over the candidates of all topics, and their texts are truncated to the checkpoint's maximum
-    lengths. The head of a CrossEncoder is linear, so the baseline omits the histograms and kernels of CEDR networks.
+    The pairs are evenly spaced over the candidates of all topics, and their texts are truncated to
+    the checkpoint's maximum lengths. The head of a CrossEncoder is linear, so the baseline omits
+    the histograms and kernels of CEDR networks.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser, lengths = checkpoint.tokeniser, checkpoint.tokeniser.lengths
@@ -110,17 +159,26 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
     topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
     sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
     documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
-    documents["premise"] = [tokeniser.truncate(text, lengths.premise) for text in documents["premise"]]
+    documents["premise"] = [
+        tokeniser.truncate(text, lengths.premise) for text in documents["premise"]
+    ]
     topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
     queries, premises = topics.set_index("qid")["query"], documents.set_index("docno")["premise"]
-    pairs = [(queries[qid], premises[docno]) for qid, docno in zip(sample["qid"], sample["docno"], strict=True)]
+    pairs = [
+        (queries[qid], premises[docno])
+        for qid, docno in zip(sample["qid"], sample["docno"], strict=True)
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        _save_as_cross_encoder(checkpoint.network, Tokenizer.from_str(tokeniser.to_bytes().decode()), Path(folder))
+        _save_as_cross_encoder(
+            checkpoint.network, Tokenizer.from_str(tokeniser.to_bytes().decode()), Path(folder)
+        )
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
 
     def ours() -> np.ndarray:
         with open_empty_store() as store:
-            return score_documents(sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store)
+            return score_documents(
+                sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store
+            )
 
     baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
     task = f"{name}: {max_pairs} pairs, CPU, float32"
@@ -131,8 +189,13 @@ def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, fol
     """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
     model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
     state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
-    head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler, classifier
-    model.load_state_dict(head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
+    # pooler, classifier
+    head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}
+    model.load_state_dict(
+        head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+    )
     model.save_pretrained(folder)
-    special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
+    special = {
+        f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")
+    }
     PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)

@@ -1,4 +1,5 @@
-"""Benchmarks of Ray with one-thread workers, against the local engine on the same shards, and of the costs per shard."""
+"""Benchmarks of Ray with one-thread workers, against the local engine on the same shards, and of
+the costs per shard."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from aragorn.data.document_store import DocumentStore
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.engine.factory import open_engine
+from aragorn.engine.ray_engine import RayEngine
+from aragorn.engine.shards import Shard, compute_shards
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
+from aragorn.retrieval.dense import encode_shard
+from aragorn.systems.catalogue import CONCLUSION_BM25
 
-from submission.data.document_store import DocumentStore
-from submission.engine.base import CPU, LOCAL_ENGINE, Engine
-from submission.engine.factory import open_engine
-from submission.engine.ray_engine import RayEngine
-from submission.engine.shards import Shard, compute_shards
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
-from submission.retrieval.dense import encode_shard
-from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_store, open_execution, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
@@ -33,23 +34,28 @@ DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 def measure(directory: Path, repetitions: int) -> list[Result]:
     """Measure the throughput of Vanilla BERT and the costs per shard.
 
-    Ray, with one worker per thread of this process, is compared with the local engine on as many threads and on one thread.
+    Ray, with one worker per thread of this process, is compared with the local engine on as many
+    threads and on one thread.
     """
     workers = torch.get_num_threads()
     with open_engine("ray") as ray:
-        benchmarks = [build_benchmark(directory, ray, *pair) for pair in ((workers, 0.95), (1, 0.9 * workers))]
+        benchmarks = [
+            build_benchmark(directory, ray, *pair) for pair in ((workers, 0.95), (1, 0.9 * workers))
+        ]
         throughput = [compare(benchmark, repetitions) for benchmark in benchmarks]
         return [*throughput, *_measure_costs(directory, ray)]
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
-    """Build the benchmark of scoring with Ray, against the local engine; a round raises AssertionError if its scores differ."""
+    """Build the benchmark of scoring with Ray, against the local engine; a round raises
+    AssertionError if its scores differ."""
     checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
     with open_execution(directory) as execution:
         tokens, candidates = execution.tokens, execution.get_ranking(CONCLUSION_BM25)
         pairs = sample_rows(candidates, PAIRS, can_repeat=True)
-        tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])  # keeps tokenisation out of the measured time
+        # keeps tokenisation out of the measured time
+        tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
 
     def score_pairs(engine: Engine) -> None:
         round_scores.append(score_with_empty_cache(pairs, tokens, checkpoint, CPU, engine))
@@ -62,7 +68,9 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
 
     task = f"vanilla_bert: {PAIRS} pairs, {torch.get_num_threads()} one-thread workers of Ray"
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
-    return Benchmark(task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target)
+    return Benchmark(
+        task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target
+    )
 
 
 @contextmanager
@@ -82,19 +90,26 @@ def _return_zeros(size: int, shard: object) -> bytes:
 
 
 def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
-    """Compare a worker's seconds per shard of premise vectors with the driver's, without and with a shared cache directory.
+    """Compare a worker's seconds per shard of premise vectors with the driver's, without and with a
+    shared cache directory.
 
-    The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
-    the workers themselves read the texts and write the vectors.
+    The driver's time is processor time, which excludes waiting for workers on the same machine.
+    With a shared cache directory, the workers themselves read the texts and write the vectors.
     """
     checkpoint, results = load_checkpoint(CHECKPOINT_DIR / "sbert"), []
     with open_execution(directory) as execution:
         documents, docnos = execution.documents, execution.documents.searchable_docnos
-        encode, texts = partial(encode_shard, checkpoint, "premise", CPU), _read_premises(documents, docnos[:TEXTS])
+        encode, texts = (
+            partial(encode_shard, checkpoint, "premise", CPU),
+            _read_premises(documents, docnos[:TEXTS]),
+        )
         with _use_threads(1):
             worker = time_call(lambda: encode(texts)) * DENSE_SHARD_SIZE / len(texts)
         compute = partial(_return_zeros, len(encode(texts)) * DENSE_SHARD_SIZE // len(texts))
-        batches = [list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE)) for n in range(DRIVER_SHARDS)]
+        batches = [
+            list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE))
+            for n in range(DRIVER_SHARDS)
+        ]
         shards = [
             Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
             for n, batch in enumerate(batches)
@@ -105,7 +120,11 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
             driver = (time.process_time() - start) / len(shards)
             task = f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker"
             baseline = f"read, sent and cached by the driver{suffix}"
-            results.append(Result(task, baseline, f"{worker:.1f} s", f"{1000 * driver:.1f} ms", worker / driver))
+            results.append(
+                Result(
+                    task, baseline, f"{worker:.1f} s", f"{1000 * driver:.1f} ms", worker / driver
+                )
+            )
     return results
 
 
@@ -113,8 +132,12 @@ def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
     return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _time_shards(ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]) -> float:
+def _time_shards(
+    ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]
+) -> float:
     """Compute shards with Ray and return the elapsed seconds per shard."""
     with open_empty_store() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
-        return time_call(lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")) / len(shards)
+        return time_call(
+            lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")
+        ) / len(shards)

@@ -1,4 +1,5 @@
-"""Benchmarks of a full-size corpus: BM25 over conclusions, the term index, and dense search over equally many vectors."""
+"""Benchmarks of a full-size corpus: BM25 over conclusions, the term index, and dense search over
+equally many vectors."""
 
 import tempfile
 from functools import partial
@@ -6,17 +7,17 @@ from pathlib import Path
 
 import bm25s
 import numpy as np
+from aragorn.rankings import MAX_DEPTH
+from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionIndex
+from aragorn.retrieval.dense import DenseIndex
+from aragorn.retrieval.fields import select_texts
+from aragorn.retrieval.lexical import RM3, Dirichlet, search_all
+from aragorn.retrieval.term_index import IndexSettings, load_or_build_term_index
+from aragorn.retrieval.vector_store import VectorStore, hash_text
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.normalisation import normalise
 from rank_bm25 import BM25Okapi
 
-from submission.rankings import MAX_DEPTH
-from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionIndex
-from submission.retrieval.dense import DenseIndex
-from submission.retrieval.fields import select_texts
-from submission.retrieval.lexical import RM3, Dirichlet, search_all
-from submission.retrieval.term_index import IndexSettings, load_or_build_term_index
-from submission.retrieval.vector_store import VectorStore, hash_text
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.normalisation import normalise
 from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
 from tests.benchmarks.synthetic_inputs import open_execution
 
@@ -49,24 +50,36 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
 
     if ours() != baseline():
         raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
-    task, baseline_name = "BM25 of topics over the conclusions of a large corpus", "rank-bm25's get_scores and argsort"
+    task, baseline_name = (
+        "BM25 of topics over the conclusions of a large corpus",
+        "rank-bm25's get_scores and argsort",
+    )
     return Benchmark(task, baseline_name, "topics", len(queries), ours, baseline, 50)
 
 
 def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
-    """Compare the term index's build rate with bm25s's, and its size, load time and search rates with targets.
+    """Compare the term index's build rate with bm25s's, and its size, load time and search rates
+    with targets.
 
-    Both implementations index texts in memory without stop words; only the term index is also written to disk.
+    Both implementations index texts in memory without stop words; only the term index is also
+    written to disk.
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
     with open_execution(directory) as execution:
         queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
         collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
-    texts, store = select_texts(collection, settings.fields), ArtifactStore(work_dir / "term-index", {})
-    load_or_build = partial(load_or_build_term_index, docnos, lambda batch: collection.loc[batch], settings, store)
+    texts, store = (
+        select_texts(collection, settings.fields),
+        ArtifactStore(work_dir / "term-index", {}),
+    )
+    load_or_build = partial(
+        load_or_build_term_index, docnos, lambda batch: collection.loc[batch], settings, store
+    )
 
     def index_with_bm25s() -> None:
-        bm25s.BM25().index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+        bm25s.BM25().index(
+            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
+        )
 
     build_seconds = time_call(load_or_build)
     load_seconds = min(time_call(load_or_build) for _ in range(ROUNDS))
@@ -75,11 +88,16 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     searches = []
     for name, expansion, target in (("Dirichlet", None, 200), ("Dirichlet + RM3", RM3(), 30)):
         search = partial(search_all, index, queries, Dirichlet(), expansion, MAX_DEPTH, "topics")
-        rate = len(queries) / min(time_call(search) for _ in range(ROUNDS + 1))  # the first round reads the index from disk
+        # the first round reads the index from disk
+        rate = len(queries) / min(time_call(search) for _ in range(ROUNDS + 1))
         cells = f"{rate:,.0f} topics/s", f"{target} topics/s"
         searches.append(Result(f"{task}: {name}", "target", *cells, rate / target, 1))
-    baseline_seconds = time_call(index_with_bm25s)  # timed last, since its memory use slows the other measurements
-    cells = f"{len(texts) / build_seconds:,.0f} documents/s", f"{len(texts) / baseline_seconds:,.0f} documents/s"
+    # timed last, since its memory use slows the other measurements
+    baseline_seconds = time_call(index_with_bm25s)
+    cells = (
+        f"{len(texts) / build_seconds:,.0f} documents/s",
+        f"{len(texts) / baseline_seconds:,.0f} documents/s",
+    )
     return [
         Result(task, "bm25s' tokens and index", *cells, baseline_seconds / build_seconds, 2),
         compare_with_target(f"{task}: size", size, 1, "GB"),
@@ -95,9 +113,16 @@ def measure_dense_search() -> Result:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     names = [f"{row:06}" for row in range(VECTORS)]
     with tempfile.TemporaryDirectory() as folder:
-        store, keys = VectorStore(Path(folder), vectors.shape[1]), [hash_text("premise", name) for name in names]
+        store, keys = (
+            VectorStore(Path(folder), vectors.shape[1]),
+            [hash_text("premise", name) for name in names],
+        )
         store.append(keys, vectors.astype(np.float16))
         rows = store.find(keys)  # maps the vectors
         index = DenseIndex(names, store.vectors, rows)
-        seconds = min(time_call(lambda: list(index.search(queries, MAX_DEPTH))) for _ in range(ROUNDS))
-    return compare_with_target(f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}", seconds, 3, "s")
+        seconds = min(
+            time_call(lambda: list(index.search(queries, MAX_DEPTH))) for _ in range(ROUNDS)
+        )
+    return compare_with_target(
+        f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}", seconds, 3, "s"
+    )

@@ -1,7 +1,7 @@
 """Benchmarks of BERT networks on a CPU against BERT in OpenVINO and in ONNX Runtime.
 
-The baselines compute the last layer's hidden states of the same texts, tokenised beforehand and sorted by length, in batches of
-the same size, one batch per thread.
+The baselines compute the last layer's hidden states of the same texts, tokenised beforehand and
+sorted by length, in batches of the same size, one batch per thread.
 """
 
 import io
@@ -16,22 +16,27 @@ import numpy as np
 import onnxruntime
 import openvino
 import torch
+from aragorn.data.dataset import Dataset
+from aragorn.engine.base import CPU
+from aragorn.inference.device import (
+    batch_by_length,
+    batch_by_tokens,
+    choose_precision,
+    move_to_device,
+)
+from aragorn.inference.enricher_checkpoint import load_enricher
+from aragorn.inference.enrichment import enrich_texts
+from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.models.bert import Encoder
+from aragorn.models.padding import TokenIds, pad
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from aragorn.retrieval.dense import encode_texts
+from aragorn.timing import Stopwatch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from submission.data.dataset import Dataset
-from submission.engine.base import CPU
-from submission.inference.device import batch_by_length, batch_by_tokens, choose_precision, move_to_device
-from submission.inference.enricher_checkpoint import load_enricher
-from submission.inference.enrichment import enrich_texts
-from submission.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.bert import Encoder
-from submission.models.padding import TokenIds, pad
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from submission.retrieval.dense import encode_texts
-from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, sample_premises, sample_rows
 
@@ -41,7 +46,8 @@ MAX_TOKENS = 2048  # per batch of premises or passages
 
 
 class LastLayer(nn.Module):
-    """An unmodified BERT with the weights of an encoder, which returns the hidden states of the last layer."""
+    """An unmodified BERT with the weights of an encoder, which returns the hidden states of the
+    last layer."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -56,7 +62,8 @@ class LastLayer(nn.Module):
 def build_benchmarks(
     directory: Path, max_pairs: int = 320, max_premises: int = 256, max_documents: int = 200
 ) -> list[Benchmark]:
-    """Build the benchmarks of Vanilla BERT's pairs, SBERT's premises and DeepCT's passages in float32 and bfloat16.
+    """Build the benchmarks of Vanilla BERT's pairs, SBERT's premises and DeepCT's passages in
+    float32 and bfloat16.
 
     Raises:
         UsageError: If the processor does not support bfloat16, or OpenVINO is not installed.
@@ -76,7 +83,11 @@ def build_benchmarks(
         ]
         for name, precision, run in engines:
             line = f"{task}, CPU, {'float32' if precision is None else 'bfloat16'}"
-            benchmarks.append(Benchmark(line, name, unit, units, partial(ours, precision), partial(run, batches), 1))
+            benchmarks.append(
+                Benchmark(
+                    line, name, unit, units, partial(ours, precision), partial(run, batches), 1
+                )
+            )
     return benchmarks
 
 
@@ -88,7 +99,9 @@ def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
     sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
     network = checkpoint.network
-    cache = TokenCache(topics, lambda docnos: collection[collection["docno"].isin(docnos)], Stopwatch())
+    cache = TokenCache(
+        topics, lambda docnos: collection[collection["docno"].isin(docnos)], Stopwatch()
+    )
     queries = cache.get_query_token_ids(checkpoint.tokeniser)
     premises = cache.get_premise_token_ids(checkpoint.tokeniser, sample["docno"])
     keys = list(zip(sample["qid"], sample["docno"], strict=True))
@@ -100,13 +113,23 @@ def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
     def score(precision: torch.dtype | None) -> np.ndarray:
         return score_pairs(move_to_device(network, CPU, precision), pairs, CPU)
 
-    return f"vanilla_bert: {len(keys)} pairs", "pairs", len(keys), score, last_layer, _pad_batches(texts, batches)
+    return (
+        f"vanilla_bert: {len(keys)} pairs",
+        "pairs",
+        len(keys),
+        score,
+        last_layer,
+        _pad_batches(texts, batches),
+    )
 
 
 def _build_sbert(directory: Path, max_premises: int) -> Task:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     network, last_layer = checkpoint.network, LastLayer(checkpoint.network.encoder)
-    ids = [checkpoint.tokeniser.encode_premise(text) for text in sample_premises(directory, max_premises)]
+    ids = [
+        checkpoint.tokeniser.encode_premise(text)
+        for text in sample_premises(directory, max_premises)
+    ]
 
     def encode(precision: torch.dtype | None) -> np.ndarray:
         return encode_texts(ids, move_to_device(network, CPU, precision), CPU, precision)
@@ -116,7 +139,10 @@ def _build_sbert(directory: Path, max_premises: int) -> Task:
 
 
 def _build_deepct(directory: Path, max_documents: int) -> Task:
-    checkpoint, texts = load_enricher(CHECKPOINT_DIR / "deepct"), sample_premises(directory, max_documents)
+    checkpoint, texts = (
+        load_enricher(CHECKPOINT_DIR / "deepct"),
+        sample_premises(directory, max_documents),
+    )
     passages = [passage.piece_ids for text in texts for passage in checkpoint.tokeniser.split(text)]
     last_layer = LastLayer(checkpoint.network.encoder)
 
@@ -124,7 +150,14 @@ def _build_deepct(directory: Path, max_documents: int) -> Task:
         return enrich_texts(texts, replace(checkpoint, precision=precision), CPU)
 
     batches = _batch_single_texts(checkpoint.network.encoder, passages)
-    return f"deepct: {len(passages)} passages", "passages", len(passages), enrich, last_layer, batches
+    return (
+        f"deepct: {len(passages)} passages",
+        "passages",
+        len(passages),
+        enrich,
+        last_layer,
+        batches,
+    )
 
 
 def _batch_single_texts(encoder: Encoder, texts: Sequence[TokenIds]) -> list[Batch]:
@@ -152,7 +185,9 @@ def _build_openvino(network: LastLayer, precision: str) -> Run:
         "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": torch.get_num_threads(),
     }
-    queue = openvino.AsyncInferQueue(openvino.compile_model(frontend.convert(frontend.load(decoder)), "CPU", settings))
+    queue = openvino.AsyncInferQueue(
+        openvino.compile_model(frontend.convert(frontend.load(decoder)), "CPU", settings)
+    )
 
     def run(batches: Sequence[Batch]) -> None:
         for batch in batches:
@@ -169,21 +204,34 @@ def _build_onnxruntime(network: LastLayer) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network.eval(), _build_example(), file, input_names=names, output_names=["vectors"], dynamic_axes=axes, dynamo=False
+            network.eval(),
+            _build_example(),
+            file,
+            input_names=names,
+            output_names=["vectors"],
+            dynamic_axes=axes,
+            dynamo=False,
         )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        file.getvalue(), options, providers=["CPUExecutionProvider"]
+    )
 
     def run(batches: Sequence[Batch]) -> None:
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            list(pool.map(lambda batch: session.run(None, dict(zip(names, batch, strict=True))), batches))
+            list(
+                pool.map(
+                    lambda batch: session.run(None, dict(zip(names, batch, strict=True))), batches
+                )
+            )
 
     return run
 
 
 def _build_example() -> tuple[Tensor, Tensor]:
-    """Return ids and mask of two texts, one of them with padding, so that the converted network reads the mask."""
+    """Return ids and mask of two texts, one of them with padding, so that the converted network
+    reads the mask."""
     mask = torch.ones(2, 8, dtype=torch.long)
     mask[1, -1] = 0
     return torch.ones_like(mask), mask

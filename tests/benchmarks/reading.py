@@ -1,6 +1,8 @@
-"""Benchmarks of reading a run, reading a corpus into a frame, and streaming a corpus to the cache directory.
+"""Benchmarks of reading a run, reading a corpus into a frame, and streaming a corpus to the cache
+directory.
 
-`python -m tests.benchmarks.reading METHOD DIRECTORY` runs the process whose time and peak memory are measured.
+`python -m tests.benchmarks.reading METHOD DIRECTORY` runs the process whose time and peak memory
+are measured.
 """
 
 import json
@@ -12,14 +14,20 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
+from aragorn.data.args_me import find_corpus_files, read_arguments
+from aragorn.data.document_store import open_document_store
+from aragorn.data.runs import read_run
+from aragorn.output.ir_metadata import measure_peak_memory
+from aragorn.search.corpus import Corpus
+from aragorn.storage.cache_directory import CacheDirectory
 
-from submission.data.args_me import find_corpus_files, read_arguments
-from submission.data.document_store import open_document_store
-from submission.data.runs import read_run
-from submission.output.ir_metadata import measure_peak_memory
-from submission.search.corpus import Corpus
-from submission.storage.cache_directory import CacheDirectory
-from tests.benchmarks.benchmark import Result, compare_costs, compare_with_target, run_process, time_call
+from tests.benchmarks.benchmark import (
+    Result,
+    compare_costs,
+    compare_with_target,
+    run_process,
+    time_call,
+)
 from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 
 BASELINE = "json.load and DataFrame"
@@ -43,21 +51,28 @@ def measure_run(repetitions: int) -> Result:
 
 
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Compare reading a corpus into a frame with json.load, in time and memory, and streaming it with reading, in memory."""
-    rounds = [[*_read_in_process("ours", directory), *_read_in_process("baseline", directory)] for _ in range(repetitions)]
+    """Compare reading a corpus into a frame with json.load, in time and memory, and streaming it
+    with reading, in memory."""
+    rounds = [
+        [*_read_in_process("ours", directory), *_read_in_process("baseline", directory)]
+        for _ in range(repetitions)
+    ]
     seconds, frame_peak, baseline_seconds, baseline_peak = map(median, zip(*rounds, strict=True))
     _, streaming_peak = _read_in_process("stream", write_json_lines(directory, work_dir / "lines"))
     corpus = describe_corpus(directory)
     streaming = f"{corpus}, one argument per line, to the cache directory: peak memory"
     return [
         compare_costs(f"{corpus} to a frame", BASELINE, seconds, baseline_seconds, "{:.2f} s", 4),
-        compare_costs(f"{corpus} to a frame: peak memory", BASELINE, frame_peak, baseline_peak, "{:.2f} GB", 2),
+        compare_costs(
+            f"{corpus} to a frame: peak memory", BASELINE, frame_peak, baseline_peak, "{:.2f} GB", 2
+        ),
         compare_costs(streaming, "to a frame", streaming_peak, frame_peak, "{:.2f} GB", 4),
     ]
 
 
 def _read_in_process(method: str, directory: Path) -> tuple[float, float]:
-    """Read a corpus by a method in a separate process; return the seconds and the peak memory in GB."""
+    """Read a corpus by a method in a separate process; return the seconds and the peak memory in
+    GB."""
     seconds, peak = run_process("-m", "tests.benchmarks.reading", method, directory).split()
     return float(seconds), int(peak) / 1e9
 
@@ -72,20 +87,28 @@ def _read_with_json(files: list[Path]) -> pd.DataFrame:
         {
             "docno": [argument["id"] for argument in arguments],
             "conclusion": [argument["conclusion"] for argument in arguments],
-            "premise": [" ".join(premise["text"] for premise in argument["premises"]) for argument in arguments],
+            "premise": [
+                " ".join(premise["text"] for premise in argument["premises"])
+                for argument in arguments
+            ],
         }
     )
 
 
 def _stream(files: list[Path]) -> list[str]:
-    """Stream the corpus in the directory of `files` to a temporary cache directory, and return its docnos."""
+    """Stream the corpus in the directory of `files` to a temporary cache directory, and return its
+    docnos."""
     directory = files[0].parent
-    with tempfile.TemporaryDirectory(dir=directory) as folder, CacheDirectory(Path(folder), directory) as cache:
+    with (
+        tempfile.TemporaryDirectory(dir=directory) as folder,
+        CacheDirectory(Path(folder), directory) as cache,
+    ):
         return open_document_store(Corpus.from_paths(directory), cache).collection_docnos
 
 
 if __name__ == "__main__":
     read = {"ours": read_arguments, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
     start = time.perf_counter()
-    documents = read(find_corpus_files(Path(sys.argv[2])))  # keeps deallocation out of the measured time
+    # keeps deallocation out of the measured time
+    documents = read(find_corpus_files(Path(sys.argv[2])))
     print(time.perf_counter() - start, measure_peak_memory())

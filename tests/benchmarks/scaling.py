@@ -1,4 +1,5 @@
-"""Plot run time against the numbers of topics, of candidates per topic, and of arguments in the corpus."""
+"""Plot run time against the numbers of topics, of candidates per topic, and of arguments in the
+corpus."""
 
 import tempfile
 from collections import defaultdict
@@ -7,19 +8,20 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.models.ranker import LatentRanker
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.systems.catalogue import CONCLUSION_BM25
 from matplotlib.ticker import NullFormatter
 
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.ranker import LatentRanker
-from submission.paths import CHECKPOINT_DIR
-from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
 from tests.benchmarks.synthetic_inputs import open_execution, write_json_lines
 from tests.benchmarks.word_networks import load_candidates, score_with_empty_cache
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the topics and of the corpus
-CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}  # few for BERT, which scores about 25 pairs per second
+# few for BERT, which scores about 25 pairs per second
+CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}
 STAGES = {
     "read": "documents", "BM25 index": "conclusion index", "BM25, all topics": "conclusion retrieval", "hashes": "hashes",
 }  # fmt: skip
@@ -27,9 +29,11 @@ Curves = dict[str, list[tuple[int, float]]]  # name → points (size, seconds)
 
 
 def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NETWORKS) -> None:
-    """Measure times, print slopes in the log-log plot, and save a plot with a panel each for topics, candidates and arguments.
+    """Measure times, print slopes in the log-log plot, and save a plot with a panel each for
+    topics, candidates and arguments.
 
-    Topics and candidates are varied on the input `directory`; for arguments, shares of the corpus in `full_size_dir` are used.
+    Topics and candidates are varied on the input `directory`; for arguments, shares of the corpus
+    in `full_size_dir` are used.
     """
     by_topics, by_candidates = time_networks(directory, names)
     panels = {
@@ -55,17 +59,26 @@ def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NE
 
 
 def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
-    """Time word networks on increasing numbers of topics, and all networks on increasing numbers of one topic's candidates."""
+    """Time word networks on increasing numbers of topics, and all networks on increasing numbers of
+    one topic's candidates."""
     by_topics, by_candidates = Curves(), Curves()
     for name in names:
         checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
         if isinstance(checkpoint.network, LatentRanker):
             continue
         pairs, ids = load_candidates(directory, checkpoint.tokeniser)
-        score, qids = partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint), pairs["qid"].unique()
+        score, qids = (
+            partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint),
+            pairs["qid"].unique(),
+        )
         if checkpoint.network.token_unit == "words":
-            samples = {n: pairs[pairs["qid"].isin(qids[:n])] for n in (int(len(qids) * share) or 1 for share in SHARES)}
-            by_topics[name] = [(n, time_call(partial(score, sample))) for n, sample in samples.items()]
+            samples = {
+                n: pairs[pairs["qid"].isin(qids[:n])]
+                for n in (int(len(qids) * share) or 1 for share in SHARES)
+            }
+            by_topics[name] = [
+                (n, time_call(partial(score, sample))) for n, sample in samples.items()
+            ]
         candidates = pairs.drop_duplicates("docno").assign(qid=qids[0])
         lists = [candidates.head(n) for n in CANDIDATES[checkpoint.network.token_unit]]
         by_candidates[name] = [(len(sample), time_call(partial(score, sample))) for sample in lists]
@@ -81,5 +94,7 @@ def time_stages(directory: Path) -> Curves:
             with open_execution(sample) as execution:
                 execution.get_ranking(CONCLUSION_BM25)
                 for name, stage in STAGES.items():
-                    curves[name].append((execution.documents.document_count, execution.stopwatch.seconds[stage]))
+                    curves[name].append(
+                        (execution.documents.document_count, execution.stopwatch.seconds[stage])
+                    )
     return curves

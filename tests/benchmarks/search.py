@@ -1,6 +1,7 @@
 """Benchmarks of the primary system's answers to new questions, from an index of the collection.
 
-The index contains random vectors instead of SBERT's: times and sizes do not depend on the values, and encoding takes hours.
+The index contains random vectors instead of SBERT's: times and sizes do not depend on the values,
+and encoding takes hours.
 """
 
 import statistics
@@ -12,26 +13,29 @@ from urllib.parse import urlencode
 
 import numpy as np
 import torch
+from aragorn.data.args_me import find_corpus_files
+from aragorn.engine.base import CPU
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval.dense import get_dense_ranker
+from aragorn.search.corpus import Corpus
+from aragorn.search.indexing import build_indexes
+from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.search.server import SearchServer
+from aragorn.storage.artifact_store import encode_npy
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
+from aragorn.systems.execution import CheckpointStore, Execution, iter_components
 
-from submission.data.args_me import find_corpus_files
-from submission.engine.base import CPU
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.dense import get_dense_ranker
-from submission.search.corpus import Corpus
-from submission.search.indexing import build_indexes
-from submission.search.searcher import Searcher, SearchOptions
-from submission.search.server import SearchServer
-from submission.storage.artifact_store import encode_npy
-from submission.storage.cache_directory import CacheDirectory
-from submission.systems.catalogue import PRIMARY_SYSTEM, get_system
-from submission.systems.execution import CheckpointStore, Execution, iter_components
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
 
 
-def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: int, question_count: int = 50) -> list[Result]:
-    """Compare the times of first and further answers with targets, and the size of the index with that of the corpus.
+def measure_search(
+    directory: Path, cache_dir: Path, limit: float, repetitions: int, question_count: int = 50
+) -> list[Result]:
+    """Compare the times of first and further answers with targets, and the size of the index with
+    that of the corpus.
 
     Args:
         directory: Input whose conclusions are asked as questions.
@@ -42,33 +46,72 @@ def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: 
     """
     system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
     corpus, collection = Corpus.from_paths(directory), load_collection(directory)
-    with CacheDirectory(cache_dir, Path()) as cache, patch("submission.retrieval.dense.encode_shard", draw_vectors):
+    with (
+        CacheDirectory(cache_dir, Path()) as cache,
+        patch("aragorn.retrieval.dense.encode_shard", draw_vectors),
+    ):
         components = list(iter_components(system.stage))
         build_indexes(components, Execution(corpus, checkpoints, CPU, cache))
     files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
     sizes = [sum(file.stat().st_size for file in part) for part in files]
-    conclusions = collection.drop_duplicates("conclusion").assign(conclusion=lambda frame: frame["conclusion"].str[:200])
-    questions = sample_rows(conclusions, 2 * question_count + 2, can_repeat=True)["conclusion"].tolist()
-    flags = ["-i", directory, "--cache-dir", cache_dir, "--device", "cpu", "--system", PRIMARY_SYSTEM]
-    starts = [time_call(lambda: run_process("-m", "submission", "search", *flags, questions[0])) for _ in range(repetitions)]
-    with Searcher(corpus, checkpoints, CPU, cache_dir) as searcher, SearchServer(searcher, [system], 5, 0) as server:
+    conclusions = collection.drop_duplicates("conclusion").assign(
+        conclusion=lambda frame: frame["conclusion"].str[:200]
+    )
+    questions = sample_rows(conclusions, 2 * question_count + 2, can_repeat=True)[
+        "conclusion"
+    ].tolist()
+    flags = [
+        "-i",
+        directory,
+        "--cache-dir",
+        cache_dir,
+        "--device",
+        "cpu",
+        "--system",
+        PRIMARY_SYSTEM,
+    ]
+    starts = [
+        time_call(lambda: run_process("-m", "aragorn", "search", *flags, questions[0]))
+        for _ in range(repetitions)
+    ]
+    with (
+        Searcher(corpus, checkpoints, CPU, cache_dir) as searcher,
+        SearchServer(searcher, [system], 5, 0) as server,
+    ):
         searcher.search(questions[1], [system], SearchOptions())
         ask = partial(searcher.search, systems=[system], options=SearchOptions())
-        times = [time_call(partial(ask, question)) for question in questions[2 : 2 + question_count]]
+        times = [
+            time_call(partial(ask, question)) for question in questions[2 : 2 + question_count]
+        ]
         queries = [urlencode({"q": question}) for question in questions[2 + question_count :]]
         page_times = [time_call(partial(server.respond, query)) for query in queries]
     task = f"{PRIMARY_SYSTEM}, {describe_corpus(directory)}, indexed"
     return [
         compare_with_target(f"{task}: start to first answer", statistics.median(starts), 3, "s"),
-        compare_with_target(f"{task}: further answer in Python", statistics.median(times), limit, "s", digits=3),
-        compare_with_target(f"{task}: further answer on the page", statistics.median(page_times), limit, "s", digits=3),
+        compare_with_target(
+            f"{task}: further answer in Python", statistics.median(times), limit, "s", digits=3
+        ),
+        compare_with_target(
+            f"{task}: further answer on the page",
+            statistics.median(page_times),
+            limit,
+            "s",
+            digits=3,
+        ),
         Result(
-            f"{task}: index per document", "corpus", *(f"{n / len(collection):,.0f} bytes" for n in sizes), sizes[1] / sizes[0]
+            f"{task}: index per document",
+            "corpus",
+            *(f"{n / len(collection):,.0f} bytes" for n in sizes),
+            sizes[1] / sizes[0],
         ),
     ]
 
 
-def draw_vectors(checkpoint: RankerCheckpoint, input_type: str, device: torch.device, texts: Sequence[str]) -> bytes:
+def draw_vectors(
+    checkpoint: RankerCheckpoint, input_type: str, device: torch.device, texts: Sequence[str]
+) -> bytes:
     """Draw random vectors instead of encoding texts; arguments as for `encode_shard`."""
-    vectors = np.random.default_rng(0).standard_normal((len(texts), get_dense_ranker(checkpoint).dimension))
+    vectors = np.random.default_rng(0).standard_normal(
+        (len(texts), get_dense_ranker(checkpoint).dimension)
+    )
     return encode_npy((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16))

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from aragorn.data.args_me import find_corpus_files
+from aragorn.data.collection import select_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.topics import find_topic_files
+from aragorn.engine.base import CPU
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.systems.execution import CheckpointStore, Execution
 
-from submission.data.args_me import find_corpus_files
-from submission.data.collection import select_collection
-from submission.data.dataset import Dataset
-from submission.data.topics import find_topic_files
-from submission.engine.base import CPU
-from submission.paths import CHECKPOINT_DIR
-from submission.storage.artifact_store import ArtifactStore
-from submission.storage.cache_directory import CacheDirectory
-from submission.systems.execution import CheckpointStore, Execution
-
-ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers of arguments and of distinct conclusions in args.me
+# numbers of arguments and of distinct conclusions in args.me
+ARGUMENTS, CONCLUSIONS = 387_740, 66_000
 
 
 @contextmanager
@@ -33,7 +33,8 @@ def open_execution(directory: Path) -> Iterator[Execution]:
 
 @contextmanager
 def open_empty_store() -> Iterator[ArtifactStore]:
-    """Open an empty store in a temporary directory, so that a round of a benchmark cannot read results of a previous one."""
+    """Open an empty store in a temporary directory, so that a round of a benchmark cannot read
+    results of a previous one."""
     with tempfile.TemporaryDirectory() as folder:
         yield ArtifactStore(Path(folder), {})
 
@@ -60,12 +61,17 @@ def describe_corpus(directory: Path) -> str:
 
 
 def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
-    """Write an input with generated arguments (default: the number in args.me) and the topics of a small input.
+    """Write an input with generated arguments (default: the number in args.me) and the topics of a
+    small input.
 
-    The premises are those of the small input, repeated; the conclusions are random sequences of words from its conclusions.
+    The premises are those of the small input, repeated; the conclusions are random sequences of
+    words from its conclusions.
     """
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
-    words, premises = np.array(" ".join(corpus["conclusion"].unique()).split()), corpus["premise"].tolist()
+    words, premises = (
+        np.array(" ".join(corpus["conclusion"].unique()).split()),
+        corpus["premise"].tolist(),
+    )
     conclusion_count = max(1, argument_count * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(conclusion_count)]
 
@@ -76,13 +82,20 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
                 "id": f"S{debate:08x}-A{row:08x}",
                 "conclusion": conclusions[debate],
                 "premises": [{"text": premise, "stance": "PRO", "annotations": []}],
-                "context": {"sourceDomain": "example.org", "discussionTitle": conclusions[debate], "mode": "person"},
+                "context": {
+                    "sourceDomain": "example.org",
+                    "discussionTitle": conclusions[debate],
+                    "mode": "person",
+                },
             }
 
     output.mkdir(parents=True)
     with (output / "args-me.json").open("w", encoding="utf-8") as file:
         file.write('{"arguments": [')
-        file.writelines((",\n" if row else "") + json.dumps(argument) for row, argument in enumerate(generate_arguments()))
+        file.writelines(
+            (",\n" if row else "") + json.dumps(argument)
+            for row, argument in enumerate(generate_arguments())
+        )
         file.write("]}")
     for topics in find_topic_files(directory):
         shutil.copy(topics, output)
@@ -90,11 +103,18 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
 
 
 def write_json_lines(directory: Path, output: Path, share: float = 1) -> Path:
-    """Write the topics and a random share of the arguments of an input, in JSON Lines, to the new directory `output`."""
+    """Write the topics and a random share of the arguments of an input, in JSON Lines, to the new
+    directory `output`."""
     output.mkdir(parents=True)
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
-        for argument in Dataset(directory).documents.sample(frac=share, random_state=0).itertuples(index=False):
-            record = {"id": argument.docno, "conclusion": argument.conclusion, "premises": [{"text": argument.premise}]}
+        for argument in (
+            Dataset(directory).documents.sample(frac=share, random_state=0).itertuples(index=False)
+        ):
+            record = {
+                "id": argument.docno,
+                "conclusion": argument.conclusion,
+                "premises": [{"text": argument.premise}],
+            }
             file.write(json.dumps(record) + "\n")
     for topics in find_topic_files(directory):
         shutil.copy(topics, output)

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.errors import UsageError
+from aragorn.inference.pair_scoring import TokenSource, score_documents
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.models.padding import pad
+from aragorn.models.ranker import LatentRanker
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.systems.catalogue import CONCLUSION_BM25
+from aragorn.text.tokenisers import Tokeniser
 from torch import Tensor
 from torch.nn import functional
 
-from submission.engine.base import CPU, LOCAL_ENGINE, Engine
-from submission.errors import UsageError
-from submission.inference.pair_scoring import TokenSource, score_documents
-from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from submission.models.padding import pad
-from submission.models.ranker import LatentRanker
-from submission.paths import CHECKPOINT_DIR
-from submission.systems.catalogue import CONCLUSION_BM25
-from submission.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, open_execution
 
@@ -31,7 +31,8 @@ DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 
 
 @dataclass(frozen=True)
 class TokenIds(TokenSource):
-    """Token ids of queries and premises, precomputed to keep tokenisation out of the measured time."""
+    """Token ids of queries and premises, precomputed to keep tokenisation out of the measured
+    time."""
 
     queries: dict[str, list[int]]
     premises: dict[str, np.ndarray]
@@ -39,12 +40,15 @@ class TokenIds(TokenSource):
     def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
         return self.queries
 
-    def get_premise_token_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+    def get_premise_token_ids(
+        self, tokeniser: Tokeniser, docnos: Iterable[str]
+    ) -> dict[str, np.ndarray]:
         return self.premises
 
 
 def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
-    """Load the candidates `qid docno` that the networks score for an input, and the token ids of queries and premises."""
+    """Load the candidates `qid docno` that the networks score for an input, and the token ids of
+    queries and premises."""
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
         premises = tokens.get_premise_token_ids(tokeniser, candidates["docno"])
@@ -66,20 +70,30 @@ def score_with_empty_cache(
 def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = False) -> Benchmark:
     """Build the benchmark of a word network on the CPU, or of a BERT network on a GPU.
 
-    The baseline pads each batch to its longest text or, on a GPU, to the maximum length; it computes in float32.
+    The baseline pads each batch to its longest text or, on a GPU, to the maximum length; it
+    computes in float32.
 
     Raises:
         AssertionError: If the scores differ from the baseline's by more than 1e-5, or 0.1 on a GPU.
     """
-    checkpoint, device = load_checkpoint(CHECKPOINT_DIR / name), torch.device("cuda") if is_gpu else CPU
+    checkpoint, device = (
+        load_checkpoint(CHECKPOINT_DIR / name),
+        torch.device("cuda") if is_gpu else CPU,
+    )
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    pairs, lengths = list(zip(candidates["qid"], candidates["docno"], strict=True)), checkpoint.tokeniser.lengths
+    pairs, lengths = (
+        list(zip(candidates["qid"], candidates["docno"], strict=True)),
+        checkpoint.tokeniser.lengths,
+    )
     network = deepcopy(checkpoint.network).to(device)
 
     def pad_texts(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
         if not is_gpu:
             return list(pad(texts))
-        return [functional.pad(tensor, (0, length - tensor.shape[1])).to(device) for tensor in pad(texts)]
+        return [
+            functional.pad(tensor, (0, length - tensor.shape[1])).to(device)
+            for tensor in pad(texts)
+        ]
 
     @torch.inference_mode()
     def baseline() -> Tensor:
@@ -87,7 +101,11 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
         for start in range(0, len(pairs), BATCH_SIZE):
             batch = pairs[start : start + BATCH_SIZE]
             query = pad_texts([ids.queries[qid] for qid, _ in batch], lengths.query)
-            scores.append(network(*query, *pad_texts([ids.premises[docno] for _, docno in batch], lengths.premise)))
+            scores.append(
+                network(
+                    *query, *pad_texts([ids.premises[docno] for _, docno in batch], lengths.premise)
+                )
+            )
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
@@ -100,18 +118,25 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
 
 
 def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
-    """Build the benchmarks of Vanilla BERT and the CEDR networks on a GPU in float16, against float32.
+    """Build the benchmarks of Vanilla BERT and the CEDR networks on a GPU in float16, against
+    float32.
 
     Raises:
         UsageError: If the machine has no CUDA device.
     """
     if not torch.cuda.is_available():
-        raise UsageError("this machine has no CUDA device; run the benchmark on a machine with a GPU")
-    return [build_benchmark(name, directory, 4, is_gpu=True) for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")]
+        raise UsageError(
+            "this machine has no CUDA device; run the benchmark on a machine with a GPU"
+        )
+    return [
+        build_benchmark(name, directory, 4, is_gpu=True)
+        for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
+    ]
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of `encode_batch`, which computes the document vectors of SNRM's index, against `encode`."""
+    """Build the benchmark of `encode_batch`, which computes the document vectors of SNRM's index,
+    against `encode`."""
     checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
@@ -120,16 +145,26 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
 
     @torch.inference_mode()
     def encode(forward: Callable[..., Tensor], size: int, n: int) -> Tensor:
-        return torch.cat([forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)])
+        return torch.cat(
+            [forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)]
+        )
 
-    ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH_SIZE)
+    ours, baseline = (
+        partial(encode, ranker.encode_batch, 2048),
+        partial(encode, ranker.encode, BATCH_SIZE),
+    )
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
-    return Benchmark("snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
+    return Benchmark(
+        "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2
+    )
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
-    """Raise AssertionError if scores differ by more than the tolerance, absolute up to a score of 1 and relative above."""
+    """Raise AssertionError if scores differ by more than the tolerance, absolute up to a score of 1
+    and relative above."""
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
-        raise AssertionError(f"scores differ from the baseline by {difference:g}, more than {tolerance:g}")
+        raise AssertionError(
+            f"scores differ from the baseline by {difference:g}, more than {tolerance:g}"
+        )

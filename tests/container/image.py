@@ -1,9 +1,13 @@
-"""Build the image from the Dockerfile with buildah, and run it in Linux namespaces without a container engine.
+"""Build the image from the Dockerfile with buildah, and run it in Linux namespaces without a
+container engine.
 
-    python -m tests.container.image WORK_DIR [ray|openvino]     # build in WORK_DIR and print the size
+    python -m tests.container.image WORK_DIR [ray|openvino]     # build in WORK_DIR and print the
+    size
 
-Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11 from debootstrap instead of
-python:3.11-slim, which would require access to a registry. The pip configuration of this machine is mounted during the build.
+Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11
+from debootstrap instead of
+python:3.11-slim, which would require access to a registry. The pip configuration of this machine is
+mounted during the build.
 """
 
 import hashlib
@@ -39,7 +43,8 @@ class Image:
     """A container image, built from the Dockerfile and mounted at `root`."""
 
     def __init__(self, work_dir: Path, library: str = "") -> None:
-        """Build the image in an empty directory or that of an earlier build, whose base image is reused.
+        """Build the image in an empty directory or that of an earlier build, whose base image is
+        reused.
 
         `library` is an optional library (ray or openvino).
         """
@@ -53,7 +58,18 @@ class Image:
         if library:
             build_args.append(f"{library.upper()}=yes")
         flags = [flag for argument in build_args for flag in ("--build-arg", argument)]
-        self._buildah("bud", "--isolation", "chroot", "--network", "host", *mounts, *flags, "-t", name, str(ROOT))
+        self._buildah(
+            "bud",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            *mounts,
+            *flags,
+            "-t",
+            name,
+            str(ROOT),
+        )
         self.config = json.loads(self._buildah("inspect", "--type", "image", name))
         container = self._buildah("from", "--pull-never", name).strip()
         self.root = Path(self._buildah("mount", container).strip())
@@ -63,31 +79,54 @@ class Image:
         return int(_run_command("du", "-sxb", str(self.root)).split()[0])
 
     def start(
-        self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
+        self,
+        command: list[str],
+        mounts: Mapping[str, tuple[Path, str]],
+        environment: Mapping[str, str],
     ) -> subprocess.Popen[str]:
         """Start a command in the image, as process 1, under TIRA's strictest conditions.
 
-        There is no network, the root file system including /tmp is read-only, the user has no account and no home, and the
-        working directory is not the image's. `mounts` maps paths in the image to pairs of a directory and "ro" or "rw".
+        There is no network, the root file system including /tmp is read-only, the user has no
+        account and no home, and the working directory is not the image's. `mounts` maps paths in
+        the image to pairs of a directory and "ro" or "rw".
         """
-        steps = [f"{sys.executable} -c '{LOOPBACK}'", f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
+        steps = [
+            f"{sys.executable} -c '{LOOPBACK}'",
+            f"mount --bind {self.root} {self.root}",
+            f"cd {self.root}",
+        ]
         for target, (directory, mode) in mounts.items():
             (self.root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
-            steps += [f"mount --bind {directory} .{target}", f"mount -o remount,bind,{mode} .{target}"]
-        steps += ["mount -t proc proc ./proc", "mount --rbind /dev ./dev", "mount -o remount,bind,ro ."]
-        variables = [f"{name}={value}" for name, value in {"PATH": PATH, "HOME": "/", **environment}.items()]
+            steps += [
+                f"mount --bind {directory} .{target}",
+                f"mount -o remount,bind,{mode} .{target}",
+            ]
+        steps += [
+            "mount -t proc proc ./proc",
+            "mount --rbind /dev ./dev",
+            "mount -o remount,bind,ro .",
+        ]
+        variables = [
+            f"{name}={value}" for name, value in {"PATH": PATH, "HOME": "/", **environment}.items()
+        ]
         chroot = ["chroot", f"--userspec={USER}:{USER}", "--groups=", "."]
         env = ["env", "-i", "--chdir=/usr", *variables]
         unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--"]
         script = " && ".join([*steps, 'exec "$@"'])
         return subprocess.Popen(
-            [*unshare, "sh", "-c", script, "sh", *chroot, *env, *command], stderr=subprocess.PIPE, text=True
+            [*unshare, "sh", "-c", script, "sh", *chroot, *env, *command],
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def run(
-        self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
+        self,
+        command: list[str],
+        mounts: Mapping[str, tuple[Path, str]],
+        environment: Mapping[str, str],
     ) -> tuple[int, str]:
-        """Run a command under the conditions of `start`, wait, and return its exit code and standard error."""
+        """Run a command under the conditions of `start`, wait, and return its exit code and
+        standard error."""
         process = self.start(command, mounts, environment)
         stderr = process.communicate()[1]
         return process.returncode, stderr
@@ -98,10 +137,17 @@ class Image:
             return
         root = self._work_dir / "base"
         packages = "python3,python3-pip,ca-certificates"
-        _run_command("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+        _run_command(
+            "debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root)
+        )
         # Allows pip to install packages, as in python:3.11-slim.
         (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()
-        for directory in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
+        for directory in (
+            "var/cache/apt",
+            "var/lib/apt/lists",
+            "usr/share/doc",
+            "usr/share/locale",
+        ):
             shutil.rmtree(root / directory)
         container = self._buildah("from", "scratch").strip()
         self._buildah("add", "--quiet", container, str(root), "/")
@@ -109,7 +155,12 @@ class Image:
         shutil.rmtree(root)
 
     def _buildah(self, *arguments: str) -> str:
-        storage = ["--root", str(self._work_dir / "storage"), "--runroot", str(self._work_dir / "run")]
+        storage = [
+            "--root",
+            str(self._work_dir / "storage"),
+            "--runroot",
+            str(self._work_dir / "run"),
+        ]
         return _run_command("buildah", *storage, "--storage-driver", "vfs", *arguments)
 
 
@@ -129,43 +180,71 @@ def _run_command(*command: str) -> str:
 def _find_cpu_index(work_dir: Path) -> str:
     """Return the URL of the index of CPU builds of torch.
 
-    If it is unreachable, build a local index of the torch wheel that pip downloads from its configured index.
+    If it is unreachable, build a local index of the torch wheel that pip downloads from its
+    configured index.
     """
     try:
         with urlopen(f"{CPU_INDEX}/torch/", timeout=10):
             return CPU_INDEX
     except OSError:
         pass
-    [torch] = [line for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").split() if line.startswith("torch==")]
+    [torch] = [
+        line
+        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
+        if line.startswith("torch==")
+    ]
     folder = work_dir / "index" / "torch"
-    _run_command(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), torch)
+    _run_command(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        torch,
+    )
     [wheel] = folder.glob("*.whl")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (folder / "index.html").write_text(f'<a href="{quote(wheel.name)}#sha256={digest}">{wheel.name}</a>\n', encoding="utf-8")
+    (folder / "index.html").write_text(
+        f'<a href="{quote(wheel.name)}#sha256={digest}">{wheel.name}</a>\n', encoding="utf-8"
+    )
     return folder.parent.as_uri()
 
 
 def read_revision() -> str:
     """Return the commit of the checkout, or "unknown"."""
-    process = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return process.stdout.strip() or "unknown"
 
 
 def _write_pip_settings(work_dir: Path) -> list[Path]:
-    """Write this machine's pip settings to pip.conf in `work_dir` and return the local paths that they contain."""
+    """Write this machine's pip settings to pip.conf in `work_dir` and return the local paths that
+    they contain."""
     config = _run_command(sys.executable, "-m", "pip", "config", "list")
     settings = dict(line.split("=", 1) for line in config.splitlines())
     lines = {name.rpartition(".")[2]: value.strip("'") for name, value in settings.items()}
     (work_dir / "pip.conf").write_text(
-        "[global]\n" + "".join(f"{name} = {value}\n" for name, value in lines.items()), encoding="utf-8"
+        "[global]\n" + "".join(f"{name} = {value}\n" for name, value in lines.items()),
+        encoding="utf-8",
     )
-    return _find_local_paths([word for value in lines.values() for word in value.replace("\\n", " ").split()])
+    return _find_local_paths(
+        [word for value in lines.values() for word in value.replace("\\n", " ").split()]
+    )
 
 
 def _find_local_paths(words: list[str]) -> list[Path]:
-    """Return the words that are existing absolute paths, and the parent directories (possibly of packages) of file:// URLs."""
-    urls = [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")]
-    return sorted(path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists())
+    """Return the words that are existing absolute paths, and the parent directories (possibly of
+    packages) of file:// URLs."""
+    urls = [
+        Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")
+    ]
+    return sorted(
+        path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists()
+    )
 
 
 if __name__ == "__main__":

@@ -10,14 +10,17 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
+from aragorn import __version__
+from aragorn.systems.catalogue import SYSTEMS
 
-from submission import __version__
-from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
 from tests.container.image import Image, find_obstacle, read_revision
 from tests.unit.test_readme import read_tira_commands
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-"),
+]
 
 COMMAND = ["/aragorn/run.sh", "-i", "/in", "-o", "/out"]
 MAX_IMAGE_BYTES = 2.5e9  # maximum size of the CPU image
@@ -25,7 +28,8 @@ MAX_IMAGE_BYTES = 2.5e9  # maximum size of the CPU image
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the build directory: that in ARAGORN_IMAGE, which later test runs reuse, or a temporary one if it is not set."""
+    """Return the build directory: that in ARAGORN_IMAGE, which later test runs reuse, or a
+    temporary one if it is not set."""
     persistent = os.environ.get("ARAGORN_IMAGE")
     return Path(persistent) if persistent else tmp_path_factory.mktemp("image")
 
@@ -49,7 +53,8 @@ def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def expected_dir(input_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the runs of all systems with run.sh on this machine, outside the container, and return their directory."""
+    """Write the runs of all systems with run.sh on this machine, outside the container, and return
+    their directory."""
     output = tmp_path_factory.mktemp("plain")
     flags = ["-i", str(input_dir), "-o", str(output), "--device", "cpu"]
     subprocess.run([str(ROOT / "run.sh"), *flags], check=True, capture_output=True)
@@ -68,14 +73,29 @@ def read_runs(directory: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
 
 
-def run_like_tira(image: Image, system: str, input_dir: Path, output: Path, input_run: Path | None = None) -> str:
-    """Run the command of a system with TIRA's environment variables, shell wrapper and mounts; return the log."""
+def run_like_tira(
+    image: Image, system: str, input_dir: Path, output: Path, input_run: Path | None = None
+) -> str:
+    """Run the command of a system with TIRA's environment variables, shell wrapper and mounts;
+    return the log."""
     mounts = {"/tira-data/input": (input_dir, "ro"), "/tira-data/output": (output, "rw")}
-    environment = {"inputDataset": "/tira-data/input", "outputDir": "/tira-data/output", "TIRA_DATASET_ID": "id"}
-    environment |= {"TIRA_INPUT_DATASET": environment["inputDataset"], "TIRA_OUTPUT_DIR": environment["outputDir"]}
+    environment = {
+        "inputDataset": "/tira-data/input",
+        "outputDir": "/tira-data/output",
+        "TIRA_DATASET_ID": "id",
+    }
+    environment |= {
+        "TIRA_INPUT_DATASET": environment["inputDataset"],
+        "TIRA_OUTPUT_DIR": environment["outputDir"],
+    }
     if input_run:
-        mounts["/tira-data/input-run"], environment["inputRun"] = (input_run, "ro"), "/tira-data/input-run"
-    code, log = image.run(["sh", "-c", f"sleep .1; {read_tira_commands()[system]}"], mounts, environment)
+        mounts["/tira-data/input-run"], environment["inputRun"] = (
+            (input_run, "ro"),
+            "/tira-data/input-run",
+        )
+    code, log = image.run(
+        ["sh", "-c", f"sleep .1; {read_tira_commands()[system]}"], mounts, environment
+    )
     assert code == 0, log
     return log
 
@@ -83,10 +103,16 @@ def run_like_tira(image: Image, system: str, input_dir: Path, output: Path, inpu
 def test_image_labels_entry_point_and_contents(image: Image) -> None:
     config = image.config["OCIv1"]["config"]
     assert config["Entrypoint"] == ["/aragorn/run.sh"]
-    labels = {name.rpartition(".")[2]: value for name, value in config["Labels"].items() if "opencontainers" in name}
+    labels = {
+        name.rpartition(".")[2]: value
+        for name, value in config["Labels"].items()
+        if "opencontainers" in name
+    }
     assert (labels["version"], labels["revision"]) == (__version__, read_revision())
     for name in ("gcc", "cc", "g++", "clang", "ld", "as", "make", "rustc", "nvcc"):
-        assert not [path for path in ("usr/bin", "usr/local/bin") if (image.root / path / name).exists()]
+        assert not [
+            path for path in ("usr/bin", "usr/local/bin") if (image.root / path / name).exists()
+        ]
     files = {path.name for path in (image.root / "aragorn").iterdir()}
     assert files == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements-ray.txt",
                       "requirements-openvino.txt", "requirements.lock", "submission", "checkpoints"}  # fmt: skip
@@ -105,12 +131,20 @@ def test_tira_commands_write_the_runs_of_run_sh(
     assert files == {f"YOURTEAM-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"}
     run = (output / "run.txt").read_text().replace(" YOURTEAM-", " aragorn-")
     assert run == (expected_dir / f"aragorn-{system}.txt").read_text()
-    inputs = [json.loads((folder / "fingerprint.json").read_text())["inputs"] for folder in (output, expected_dir)]
+    inputs = [
+        json.loads((folder / "fingerprint.json").read_text())["inputs"]
+        for folder in (output, expected_dir)
+    ]
     assert inputs[0] == {**inputs[1], "team or label": "YOURTEAM"}
 
 
-def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
-    image, (output, temporary_dir) = Image(build_dir, "ray"), (create_writable(tmp_path / name) for name in ("out", "tmp"))
+def test_image_with_ray_writes_the_same_runs(
+    build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path
+) -> None:
+    image, (output, temporary_dir) = (
+        Image(build_dir, "ray"),
+        (create_writable(tmp_path / name) for name in ("out", "tmp")),
+    )
     assert image.measure_size() < MAX_IMAGE_BYTES + 0.3e9
     mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw"), "/tmp": (temporary_dir, "rw")}
     code, log = image.run([*COMMAND, "--engine", "ray"], mounts, {})
@@ -119,11 +153,15 @@ def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, e
     assert read_runs(output) == read_runs(expected_dir)
 
 
-@pytest.mark.parametrize("inputs", [["/t", "/c"], ["/t/topics.xml", "/z/argsme.zip"]], ids=["two mounts", "archive"])
+@pytest.mark.parametrize(
+    "inputs", [["/t", "/c"], ["/t/topics.xml", "/z/argsme.zip"]], ids=["two mounts", "archive"]
+)
 def test_topics_and_corpus_may_be_separate(
     inputs: list[str], image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
 ) -> None:
-    topics_dir, corpus_dir, archive_dir, output = (create_writable(tmp_path / name) for name in ("t", "c", "z", "out"))
+    topics_dir, corpus_dir, archive_dir, output = (
+        create_writable(tmp_path / name) for name in ("t", "c", "z", "out")
+    )
     tmp_path.chmod(0o755)
     tmp_path.parent.chmod(0o755)
     shutil.copy(input_dir / "topics.xml", topics_dir)
@@ -131,9 +169,18 @@ def test_topics_and_corpus_may_be_separate(
         for file in input_dir.glob("*.json"):
             shutil.copy(file, corpus_dir)
             archive.write(file, f"argsme/{file.name}")
-    mounts = {"/t": (topics_dir, "ro"), "/c": (corpus_dir, "ro"), "/z": (archive_dir, "ro"), "/out": (output, "rw")}
+    mounts = {
+        "/t": (topics_dir, "ro"),
+        "/c": (corpus_dir, "ro"),
+        "/z": (archive_dir, "ro"),
+        "/out": (output, "rw"),
+    }
     flags = [text for path in inputs for text in ("-i", path)]
-    code, log = image.run(["/aragorn/run.sh", *flags, "-o", "/out", "--system", "dirichlet", "--system", "knrm"], mounts, {})
+    code, log = image.run(
+        ["/aragorn/run.sh", *flags, "-o", "/out", "--system", "dirichlet", "--system", "knrm"],
+        mounts,
+        {},
+    )
     assert code == 0, log
     runs, expected_runs = read_runs(output), read_runs(expected_dir)
     assert runs == {"run.txt": expected_runs["aragorn-dirichlet.txt"]} | {
@@ -142,15 +189,22 @@ def test_topics_and_corpus_may_be_separate(
 
 
 def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> None:
-    input_dir, input_run, output = (create_writable(tmp_path / name) for name in ("input", "input-run", "output"))
+    input_dir, input_run, output = (
+        create_writable(tmp_path / name) for name in ("input", "input-run", "output")
+    )
     (input_dir / "queries.jsonl").write_text('{"qid": "1", "query": "Are zoos cruel?"}\n')
     texts = {"d1": "Zoos are cruel to animals. " * 5, "d2": "Golf is a sport for all. " * 5}
-    (input_dir / "documents.jsonl").write_text("".join(json.dumps({"docno": d, "text": t}) + "\n" for d, t in texts.items()))
+    (input_dir / "documents.jsonl").write_text(
+        "".join(json.dumps({"docno": d, "text": t}) + "\n" for d, t in texts.items())
+    )
     (input_run / "run.txt").write_text("1 Q0 d2 1 2.0 x\n1 Q0 d1 2 1.0 x\n")
     tmp_path.chmod(0o755)
     tmp_path.parent.chmod(0o755)
     log = run_like_tira(image, "knrm", input_dir, output, input_run)
-    assert {line.split()[2] for line in (output / "run.txt").read_text().splitlines()} == {"d1", "d2"}
+    assert {line.split()[2] for line in (output / "run.txt").read_text().splitlines()} == {
+        "d1",
+        "d2",
+    }
     assert "text is used as conclusion and premise" in log
 
 
@@ -163,7 +217,8 @@ def test_interrupted_container_exits_cleanly_and_resumes(
     while not (output / "fingerprint.json").exists():
         assert process.poll() is None
         time.sleep(0.1)
-    [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()  # process 1 of the container
+    # process 1 of the container
+    [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(child), signal.SIGTERM)
     assert "interrupted; run the same command again" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]

@@ -1,12 +1,13 @@
-"""Fixtures of the contract tests: a function that runs commands in this process, tiny checkpoints, and an input."""
+"""Fixtures of the contract tests: a function that runs commands in this process, tiny checkpoints,
+and an input."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.retrieval.lexical import RM3, Dirichlet
 
-from submission.__main__ import main as submission
-from submission.retrieval.lexical import RM3, Dirichlet
 from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 
 Outcome = tuple[int, str]  # exit code; standard output, standard error and log
@@ -19,10 +20,11 @@ EXIT_CODES = {0, 2, 3, 4, 5, 6, 7, 8, 9}  # all but 1, an internal error
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Call:
-    """Return a function that runs a command, asserts a documented exit code and error message, and returns code and output."""
+    """Return a function that runs a command, asserts a documented exit code and error message, and
+    returns code and output."""
     caplog.set_level("INFO")
 
-    def run(*arguments: object, program: Callable[[list[str]], int] = submission) -> Outcome:
+    def run(*arguments: object, program: Callable[[list[str]], int] = aragorn) -> Outcome:
         caplog.clear()
         capsys.readouterr()
         try:
@@ -42,7 +44,8 @@ def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -
 
 @pytest.fixture(scope="session")
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that only read them."""
+    """Write checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that
+    only read them."""
     directory = tmp_path_factory.mktemp("checkpoints")
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny_ranker(directory, name, seed)

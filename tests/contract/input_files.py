@@ -15,16 +15,25 @@ MANY_DIGITS = "7" * 6000
 DEEP = "[" * 20_000  # unclosed JSON arrays
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TWO_TOPICS = TOPIC.format(1, "Are zoos cruel?") + TOPIC.format(2, "golf")
-ARGUMENTS = [make_argument("a1"), make_argument("a2", "Golf is a sport"), make_argument("a3", "Taxes should rise")]
+ARGUMENTS = [
+    make_argument("a1"),
+    make_argument("a2", "Golf is a sport"),
+    make_argument("a3", "Taxes should rise"),
+]
 CORPUS = json.dumps({"arguments": ARGUMENTS})
-HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}  # a line of the Hugging Face copy of args.me
+# a line of the Hugging Face copy of args.me
+HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}
 TEXT = " ".join(f"word{index}" for index in range(20))
 QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
-DOCUMENTS = "".join(f'{{"docno": "d{n}", "text": "{word} {TEXT}"}}\n' for n, word in enumerate(("zoos", "golf", "tax")))
+DOCUMENTS = "".join(
+    f'{{"docno": "d{n}", "text": "{word} {TEXT}"}}\n'
+    for n, word in enumerate(("zoos", "golf", "tax"))
+)
 
 
 def write_files(directory: Path, files: Files) -> Path:
-    """Write files to a new directory; compress text if the file name ends in .gz, and write bytes unchanged."""
+    """Write files to a new directory; compress text if the file name ends in .gz, and write bytes
+    unchanged."""
     directory.mkdir()
     for name, content in files.items():
         file = directory / name
@@ -33,7 +42,9 @@ def write_files(directory: Path, files: Files) -> Path:
         elif isinstance(content, bytes):
             file.write_bytes(content)
         else:
-            file.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+            file.write_bytes(
+                gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+            )
     return directory
 
 
@@ -43,7 +54,8 @@ def join_lines(*rows: dict[str, Any] | str) -> str:
 
 
 def touche(corpus: Content = CORPUS, name: str = "args-me.json") -> Files:
-    """Return an input in Touché's format: two topics, and the file `name` with the content `corpus`."""
+    """Return an input in Touché's format: two topics, and the file `name` with the content
+    `corpus`."""
     return {"topics.xml": f"<topics>{TWO_TOPICS}</topics>", name: corpus}
 
 
@@ -53,7 +65,8 @@ def touche_lines(*rows: dict[str, Any] | str) -> Files:
 
 
 def topics(content: Content, name: str = "topics.xml") -> Files:
-    """Return an input in Touché's format: the topics file `name`, and a corpus of three valid arguments."""
+    """Return an input in Touché's format: the topics file `name`, and a corpus of three valid
+    arguments."""
     return {name: content, "args-me.json": CORPUS}
 
 
@@ -63,7 +76,8 @@ def topic(qid: object, title: str) -> Files:
 
 
 def arguments(*added: dict[str, Any] | str) -> Files:
-    """Return an input in Touché's format: two topics, and a corpus of three valid arguments followed by `added`."""
+    """Return an input in Touché's format: two topics, and a corpus of three valid arguments
+    followed by `added`."""
     texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return touche(f'{{"arguments": [{",".join(texts)}]}}')
 
@@ -74,23 +88,33 @@ def tirex(queries: Content = QUERIES, documents: Content = DOCUMENTS) -> Files:
 
 
 def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
-    """Return a TIREx data set of rerank.jsonl only; `fields` complete all rows, and docnos are d1, d2, … by default."""
+    """Return a TIREx data set of rerank.jsonl only; `fields` complete all rows, and docnos are d1,
+    d2, … by default."""
     defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
-    return {"rerank.jsonl": join_lines(*({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1)))}
+    return {
+        "rerank.jsonl": join_lines(
+            *({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1))
+        )
+    }
 
 
 def format_lines(*scores: object) -> str:
-    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order of ranks."""
+    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order
+    of ranks."""
     return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))
 
 
-FORMATS: dict[str, tuple[Files, str]] = {  # files, and the name of the one that is encoded or damaged
+# files, and the name of the one that is encoded or damaged
+FORMATS: dict[str, tuple[Files, str]] = {
     "topics": (touche(), "topics.xml"),
     "args.me": (touche(), "args-me.json"),
     "args.me lines": (touche_lines(HUB, {**HUB, "id": "b"}), "args-me.jsonl"),
     "queries": (tirex(), "queries.jsonl"),
     "documents": (tirex(), "documents.jsonl"),
-    "candidates": (rerank({"rank": 1, "score": 2.5, "text": PREMISE}, {"rank": 2, "score": 1, "qid": 1}), "rerank.jsonl"),
+    "candidates": (
+        rerank({"rank": 1, "score": 2.5, "text": PREMISE}, {"rank": 2, "score": 1, "qid": 1}),
+        "rerank.jsonl",
+    ),
     "run": ({**touche(), "run.txt": format_lines(3, 2, 1)}, "run.txt"),
     "qrels": ({**touche(), "qrels.txt": "1 0 a 2\n1 0 b 0\n2 0 a 1\n"}, "qrels.txt"),
 }

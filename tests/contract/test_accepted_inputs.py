@@ -1,4 +1,5 @@
-"""Tests that unusual valid inputs are read without loss, pass `check` and lead to valid runs; and that old flags still work."""
+"""Tests that unusual valid inputs are read without loss, pass `check` and lead to valid runs; and
+that old flags still work."""
 
 import gzip
 import json
@@ -6,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aragorn.data.dataset import Dataset
+from aragorn.data.run_validation import find_run_issues
+from aragorn.data.runs import read_run
+from aragorn_training.evaluation.qrels import read_qrels
 
-from submission.data.dataset import Dataset
-from submission.data.run_validation import find_run_issues
-from submission.data.runs import read_run
 from tests.conftest import PREMISE, make_argument
 from tests.contract.conftest import Call
 from tests.contract.input_files import (
@@ -31,7 +33,6 @@ from tests.contract.input_files import (
     touche_lines,
     write_files,
 )
-from training.evaluation.qrels import read_qrels
 
 BOM = b"\xef\xbb\xbf"
 SYSTEMS = ("bm25", "knrm", "dirichlet_rm3")
@@ -39,8 +40,14 @@ TOO_SMALL = {"too few lines", "too few topics"}  # issues of every small run
 ONE_DOCUMENT, ZOOS, BOTH = [["a", PREMISE]], [["1", "zoos"]], [["1", "zoos"], ["2", "golf"]]
 SAMPLE_TOPICS = [["1", "Are zoos cruel?"], ["2", "golf"]]
 ROOT_ELEMENT = f"<t>{TWO_TOPICS}</t>"
-TWO_PREMISES = {"id": "x", "conclusion": "C", "premises": [{"text": "one"}, {"text": "two"}], "more": [1]}
-DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files; topics; docnos and premises
+TWO_PREMISES = {
+    "id": "x",
+    "conclusion": "C",
+    "premises": [{"text": "one"}, {"text": "two"}],
+    "more": [1],
+}
+# files; topics; docnos and premises
+DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {
     "premises are joined": (
         touche(json.dumps({"arguments": [TWO_PREMISES, {**TWO_PREMISES, "id": "a", "premises": []}]})),
         SAMPLE_TOPICS, [["x", "one two"], ["a", ""]],
@@ -80,12 +87,16 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files
     ),
     "candidate of two topics": (rerank({"docno": "d"}, {"docno": "d", "qid": "2"}), [*ZOOS, ["2", "zoos"]], [["d", "zoos"]]),
 }  # fmt: skip
-ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {  # suffix of the file's name; encoding of its content
+# suffix of the file's name; encoding of its content
+ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "gzip": (".gz", gzip.compress),
     "gzip without suffix": ("", gzip.compress),
     "BOM": ("", lambda data: BOM + data),
     "CR LF": ("", lambda data: data.replace(b"\n", b"\r\n")),
-    "BOM and CR LF in gzip": (".gz", lambda data: gzip.compress(BOM + data.replace(b"\n", b"\r\n"))),
+    "BOM and CR LF in gzip": (
+        ".gz",
+        lambda data: gzip.compress(BOM + data.replace(b"\n", b"\r\n")),
+    ),
 }
 UNMATCHED = {  # inputs whose topics have no term of the corpus; their rankings are empty
     "title of marks": topic(1, "?!… 😀"),
@@ -99,7 +110,8 @@ MATCHED: dict[str, Files] = {
     "TIREx with BOM and blank lines": tirex(BOM + QUERIES.encode() + b"\n \n", BOM + b"\n" + DOCUMENTS.encode() + b"\n\n"),
     "score 1e300": rerank({"rank": 1, "score": 1e300}),
 }  # fmt: skip
-RUNS: dict[str, tuple[str | bytes, str, str]] = {  # runs; --order; order in which their documents are re-ranked
+# runs; --order; order in which their documents are re-ranked
+RUNS: dict[str, tuple[str | bytes, str, str]] = {
     "BOM, comment and blank lines": (BOM + b"\n# a run\n1 Q0 a1 1 3.5 x\n\n", "auto", "1"),
     "ir_metadata and ranks from 0": (
         "# ir_metadata.start\n# tag: t\n# ir_metadata.end\n1 Q0 a1 0 2 t\n1 Q0 a2 1 1 t\n", "auto", "1 2"
@@ -121,7 +133,9 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
     if expected_documents:
         assert dataset.documents[["docno", "premise"]].to_numpy().tolist() == expected_documents
     assert all(type(docno) is str for docno in dataset.documents["docno"])
-    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    ranking = dataset.get_supplied_ranking(
+        lambda docnos: set(docnos) - set(dataset.documents["docno"])
+    )
     assert (ranking is None) == ("rerank.jsonl" not in files)
 
 
@@ -130,8 +144,12 @@ def read_all(directory: Path) -> list[list[list[object]]]:
     run, qrels = next(directory.glob("run*"), None), [*directory.glob("qrels*")]
     dataset = Dataset(directory, input_run=run)
     frames = [dataset.topics, dataset.documents, *(read_qrels(file) for file in qrels)]
-    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
-    return [frame.to_numpy().tolist() for frame in (*frames, *([] if ranking is None else [ranking]))]
+    ranking = dataset.get_supplied_ranking(
+        lambda docnos: set(docnos) - set(dataset.documents["docno"])
+    )
+    return [
+        frame.to_numpy().tolist() for frame in (*frames, *([] if ranking is None else [ranking]))
+    ]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -141,7 +159,9 @@ def test_all_formats_are_read_in_all_encodings(name: str, encoding: str, tmp_pat
     encoded = {**files, f"{file}{suffix}": encode(str(files[file]).encode())}
     if suffix:
         del encoded[file]
-    assert read_all(write_files(tmp_path / "encoded", encoded)) == read_all(write_files(tmp_path / "plain", files))
+    assert read_all(write_files(tmp_path / "encoded", encoded)) == read_all(
+        write_files(tmp_path / "plain", files)
+    )
 
 
 def test_ignored_files_are_named(tmp_path: Path) -> None:
@@ -149,19 +169,31 @@ def test_ignored_files_are_named(tmp_path: Path) -> None:
     directory = write_files(tmp_path / "input", files)
     (directory / "folder").mkdir()
     dataset = Dataset(directory)
-    assert dataset.description.endswith("; ignored files: args-me.json, qrels.txt, topics.xml, topics.xml.gz")
+    assert dataset.description.endswith(
+        "; ignored files: args-me.json, qrels.txt, topics.xml, topics.xml.gz"
+    )
 
 
 @pytest.mark.parametrize("name", [*MATCHED, *UNMATCHED])
-def test_unusual_inputs_are_ranked(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_unusual_inputs_are_ranked(
+    name: str, tmp_path: Path, tiny_models: Path, call: Call
+) -> None:
     directory = write_files(tmp_path / "input", (MATCHED | UNMATCHED)[name])
     flags = ["-i", directory, "--checkpoints", tiny_models]
     code, output = call(
-        "rank", *flags, "-o", tmp_path / "out", *(f"--system={system}" for system in SYSTEMS), "--device", "cpu"
+        "rank",
+        *flags,
+        "-o",
+        tmp_path / "out",
+        *(f"--system={system}" for system in SYSTEMS),
+        "--device",
+        "cpu",
     )
     assert code == 0, output
     runs = [tmp_path / "out" / f"aragorn-{system}.txt" for system in SYSTEMS]
-    assert {issue.category for run in runs for issue in find_run_issues(run, None, None)} <= TOO_SMALL
+    assert {
+        issue.category for run in runs for issue in find_run_issues(run, None, None)
+    } <= TOO_SMALL
     assert [bool(run.read_text()) for run in runs] == [name in MATCHED] * 3, output
     assert name in MATCHED or "its ranking is empty" in output
     assert max(len(line) for line in output.splitlines() if "WARNING" not in line) < 1500
@@ -171,27 +203,50 @@ def test_unusual_inputs_are_ranked(name: str, tmp_path: Path, tiny_models: Path,
 @pytest.mark.parametrize("name", RUNS)
 def test_unusual_runs_keep_their_order(name: str, tmp_path: Path, call: Call) -> None:
     run, order, expected = RUNS[name]
-    directory, file = write_files(tmp_path / "input", touche()), write_files(tmp_path / "run", {"run.txt": run}) / "run.txt"
+    directory, file = (
+        write_files(tmp_path / "input", touche()),
+        write_files(tmp_path / "run", {"run.txt": run}) / "run.txt",
+    )
     flags = ["--input-run", file, "--order", order, "--system=bm25", "--device=cpu"]
     code, output = call("rank", "-i", directory, "-o", tmp_path / "out", *flags)
     assert code == 0, output
-    assert {issue.category for issue in find_run_issues(tmp_path / "out" / "run.txt", None, None)} <= TOO_SMALL
-    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == [f"a{suffix}" for suffix in expected.split()]
+    assert {
+        issue.category for issue in find_run_issues(tmp_path / "out" / "run.txt", None, None)
+    } <= TOO_SMALL
+    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == [
+        f"a{suffix}" for suffix in expected.split()
+    ]
 
 
 def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path: Path) -> None:
-    rows = {"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"}, {"rank": 3.0, "score": -1}
+    rows = (
+        {"rank": "1", "score": "3.5"},
+        {"rank": "2.0", "score": "1e-05"},
+        {"rank": 3.0, "score": -1},
+    )
     candidates = Dataset(write_files(tmp_path / "input", rerank(*rows))).reader.read_candidates()
     assert candidates is not None
-    assert candidates[["docno", "rank", "score"]].to_numpy().tolist() == [["d1", 1, 3.5], ["d2", 2, 1e-5], ["d3", 3, -1]]
+    assert candidates[["docno", "rank", "score"]].to_numpy().tolist() == [
+        ["d1", 1, 3.5],
+        ["d2", 2, 1e-5],
+        ["d3", 3, -1],
+    ]
 
 
-CANDIDATES = [("2", "d1", 2, 3.0), ("2", "d2", 1, 9.5), ("10", "d3", 3, 1.0), ("10", "d0", 4, 1.0), ("10", "d2", 5, -4.0)]
+CANDIDATES = [
+    ("2", "d1", 2, 3.0),
+    ("2", "d2", 1, 9.5),
+    ("10", "d3", 3, 1.0),
+    ("10", "d0", 4, 1.0),
+    ("10", "d2", 5, -4.0),
+]
 BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 
 def read_supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    ranking = dataset.get_supplied_ranking(
+        lambda docnos: set(docnos) - set(dataset.documents["docno"])
+    )
     assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
     assert ranking["rank"].tolist() == ranks.tolist()
@@ -212,29 +267,67 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
         reranked = Dataset(directory, input_run=path)
         assert read_supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
         assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
-    assert len({dataset.fingerprint, reranked.fingerprint, Dataset(directory, input_run=runs, order="score").fingerprint}) == 3
+    assert (
+        len(
+            {
+                dataset.fingerprint,
+                reranked.fingerprint,
+                Dataset(directory, input_run=runs, order="score").fingerprint,
+            }
+        )
+        == 3
+    )
     assert reranked.corpus_fingerprint == dataset.corpus_fingerprint
 
 
 def test_short_documents_are_retrieved(tmp_path: Path, tiny_models: Path, call: Call) -> None:
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     documents = join_lines(*({"docno": index, "text": text} for index, text in enumerate(texts)))
-    directory = write_files(tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents))
-    flags = ["-i", directory, "--checkpoints", tiny_models, "-o", tmp_path / "out", "--device", "cpu"]
+    directory = write_files(
+        tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents)
+    )
+    flags = [
+        "-i",
+        directory,
+        "--checkpoints",
+        tiny_models,
+        "-o",
+        tmp_path / "out",
+        "--device",
+        "cpu",
+    ]
     assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
     for system in SYSTEMS:
-        assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == {"0", "3", "4", "6"}
+        assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == {
+            "0",
+            "3",
+            "4",
+            "6",
+        }
 
 
 @pytest.mark.parametrize("system", ["bm25", "dirichlet_rm3"])
-def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_empty_texts_are_reranked_but_not_retrieved(
+    system: str, tmp_path: Path, tiny_models: Path, call: Call
+) -> None:
     blank = join_lines(*({"docno": f"d{index}", "text": " "} for index in range(2)))
     directory = write_files(tmp_path / "input", tirex(documents=blank))
-    flags = ["-i", directory, "--checkpoints", tiny_models, "--cache-dir", tmp_path / "w", f"--system={system}", "--device=cpu"]
+    flags = [
+        "-i",
+        directory,
+        "--checkpoints",
+        tiny_models,
+        "--cache-dir",
+        tmp_path / "w",
+        f"--system={system}",
+        "--device=cpu",
+    ]
     for output in ("first", "cached"):
         code, text = call("rank", *flags, "-o", tmp_path / output)
         assert (code, "all 2 documents are empty" in text) == (3, True)
-    (directory / "rerank.jsonl").write_text(join_lines({"qid": "1", "docno": "d1"}, {"qid": "1", "docno": "d0"}))
+    (directory / "rerank.jsonl").write_text(
+        join_lines({"qid": "1", "docno": "d1"}, {"qid": "1", "docno": "d0"})
+    )
     assert call("rank", *flags, "-o", tmp_path / "reranked")[0] == 0
     assert sorted(read_run(tmp_path / "reranked" / "run.txt")["docno"]) == ["d0", "d1"]
 
@@ -247,19 +340,35 @@ def test_supplied_scores_are_not_explained(tmp_path: Path, tiny_models: Path, ca
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_tira_variables_set_directories(is_empty: bool, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tira_variables_set_directories(
+    is_empty: bool, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_files(tmp_path / "input", touche())
     monkeypatch.chdir(tmp_path)
-    paths = {"inputDataset": "input", "outputDir": "elsewhere", "inputRun": "", "TIRA_INPUT_DATASET": "", "TIRA_OUTPUT_DIR": ""}
+    paths = {
+        "inputDataset": "input",
+        "outputDir": "elsewhere",
+        "inputRun": "",
+        "TIRA_INPUT_DATASET": "",
+        "TIRA_OUTPUT_DIR": "",
+    }
     for name, path in paths.items():
         monkeypatch.setenv(name, "" if is_empty else path)
-    assert call("rank", "--system=bm25", "--device=cpu", *(["-i", "input"] if is_empty else []))[0] == 0
+    assert (
+        call("rank", "--system=bm25", "--device=cpu", *(["-i", "input"] if is_empty else []))[0]
+        == 0
+    )
     assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()
 
 
 def test_former_flags_are_accepted(tmp_path: Path, tiny_models: Path, call: Call) -> None:
     flags = ["-i", write_files(tmp_path / "input", touche()), "--checkpoints", tiny_models]
-    assert call("rank", *flags, "-o", tmp_path / "out", "--work", tmp_path / "cache", "--system=bm25")[0] == 0
+    assert (
+        call("rank", *flags, "-o", tmp_path / "out", "--work", tmp_path / "cache", "--system=bm25")[
+            0
+        ]
+        == 0
+    )
     assert any((tmp_path / "cache").iterdir())
     assert call("explain", *flags, "--system=knrm", "--topic=1", "--document=a1")[0] == 0
     assert call("check", *flags, "--differing", tmp_path / "ids")[0] == 0

@@ -1,4 +1,5 @@
-"""Tests that a cache key depends on all code that computes its artifact, and on no code that affects only other systems."""
+"""Tests that a cache key depends on all code that computes its artifact, and on no code that
+affects only other systems."""
 
 import sys
 import threading
@@ -10,22 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from submission.data.document_store import DocumentStore
-from submission.retrieval.vector_store import VectorStore
-from submission.storage import code_fingerprint as fingerprint_module
-from submission.storage.artifact_store import ArtifactStore
-from submission.storage.code_fingerprint import (
+from aragorn.data.document_store import DocumentStore
+from aragorn.retrieval.vector_store import VectorStore
+from aragorn.storage import code_fingerprint as fingerprint_module
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.code_fingerprint import (
     RESULT_NEUTRAL_MODULES,
     code_fingerprint,
     find_module_file,
     list_dependency_files,
 )
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import SERVICES, Execution
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import SERVICES, Execution
+
 from tests.conftest import ROOT
 
-SYSTEM_MODULES = ("conclusion_bm25", "dense", "enrichment", "execution", "latent", "lexical", "neural")
+SYSTEM_MODULES = (
+    "conclusion_bm25",
+    "dense",
+    "enrichment",
+    "execution",
+    "latent",
+    "lexical",
+    "neural",
+)
 KEYING = ("data.document_store", *(f"systems.{name}" for name in SYSTEM_MODULES))
 MAKERS = {
     "systems.conclusion_bm25": "load_or_build_conclusion_index", "systems.dense": "load_or_build_dense_index",
@@ -37,10 +46,15 @@ MakeExecution, Patch = Callable[..., Execution], pytest.MonkeyPatch
 
 @contextmanager
 def record_calls(files: set[Path]) -> Iterator[None]:
-    """Add to `files` the files of `submission` whose functions are called in this thread or in threads that it starts."""
+    """Add to `files` the files of `submission` whose functions are called in this thread or in
+    threads that it starts."""
 
     def record_call(frame: Any, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>" and "/submission/" in frame.f_code.co_filename:
+        if (
+            event == "call"
+            and frame.f_code.co_name != "<module>"
+            and "/submission/" in frame.f_code.co_filename
+        ):
             files.add(Path(frame.f_code.co_filename))
 
     outer = sys.getprofile(), threading.getprofile()
@@ -54,7 +68,8 @@ def record_calls(files: set[Path]) -> Iterator[None]:
 
 
 class KeyRecorder:
-    """Recorder of the files that fingerprints and cache keys depend on, and of executed files that an artifact's key omits."""
+    """Recorder of the files that fingerprints and cache keys depend on, and of executed files that
+    an artifact's key omits."""
 
     def __init__(self, patch: Patch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
@@ -62,9 +77,9 @@ class KeyRecorder:
         self.neutral = {find_module_file(module) for module in (*RESULT_NEUTRAL_MODULES, *SERVICES)}
         self.unkeyed: dict[str, set[Path]] = {}
         for name in KEYING:
-            patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)
+            patch.setattr(import_module(f"aragorn.{name}"), "code_fingerprint", self.fingerprint)
         for name, maker in MAKERS.items():
-            module = import_module(f"submission.{name}")
+            module = import_module(f"aragorn.{name}")
             patch.setattr(module, maker, self.record_files(getattr(module, maker)))
         for open_name in ("open_collection_cache", "open_checkpoint_cache"):
             patch.setattr(Execution, open_name, self.record_key(getattr(Execution, open_name)))
@@ -72,7 +87,10 @@ class KeyRecorder:
     def record_key(self, open_cache: Callable[..., ArtifactStore]) -> Callable[..., ArtifactStore]:
         def open_and_record(execution: Execution, name: str, *parts: str) -> ArtifactStore:
             store = open_cache(execution, name, *parts)
-            self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
+            self.of_store[store.directory] = {
+                *self.documents,
+                *(file for part in parts for file in self.of_hash.get(part, ())),
+            }
             return store
 
         return open_and_record
@@ -92,11 +110,17 @@ class KeyRecorder:
     def record_files(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
         def make_and_record(*arguments: Any, **named: Any) -> Any:
-            [store] = [argument for argument in arguments if isinstance(argument, ArtifactStore | VectorStore)]
+            [store] = [
+                argument
+                for argument in arguments
+                if isinstance(argument, ArtifactStore | VectorStore)
+            ]
             files: set[Path] = set()
             with record_calls(files):
                 result = make(*arguments, **named)
-            self.unkeyed[store.directory.name] = files - self.of_store[store.directory] - self.neutral
+            self.unkeyed[store.directory.name] = (
+                files - self.of_store[store.directory] - self.neutral
+            )
             return result
 
         return make_and_record
@@ -106,16 +130,26 @@ ENSEMBLES = {"ensemble", "ensemble_thesis"}
 FUSIONS = {*ENSEMBLES, "fusion"}  # of many components
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in FUSIONS)) for name in SYSTEMS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in FUSIONS)) for name in SYSTEMS]
+)
 def test_fingerprint_covers_all_executed_code(
-    name: str, make_execution: MakeExecution, topics_and_corpus: Path, all_checkpoints_dir: Path, monkeypatch: Patch
+    name: str,
+    make_execution: MakeExecution,
+    topics_and_corpus: Path,
+    all_checkpoints_dir: Path,
+    monkeypatch: Patch,
 ) -> None:
     keys, files = KeyRecorder(monkeypatch), set[Path]()
     execution = make_execution(topics_and_corpus, checkpoints=all_checkpoints_dir)
     with record_calls(files):
         execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed
-    assert not {store: {str(file.relative_to(ROOT)) for file in files} for store, files in keys.unkeyed.items() if files}
+    assert not {
+        store: {str(file.relative_to(ROOT)) for file in files}
+        for store, files in keys.unkeyed.items()
+        if files
+    }
     assert {file.name for file in files} >= {"rankings.py"}
     known = keys.neutral.union(*keys.of_hash.values())
     assert not {str(file.relative_to(ROOT)) for file in files - known}
@@ -140,10 +174,17 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
 
 
 def test_keys_depend_only_on_the_code_of_the_system(
-    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
+    make_execution: MakeExecution,
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
-    hash_files, hashed, dependents = fingerprint_module._hash, set[Path](), {name: set[str]() for name in DEPENDENTS}
+    hash_files, hashed, dependents = (
+        fingerprint_module._hash,
+        set[Path](),
+        {name: set[str]() for name in DEPENDENTS},
+    )
 
     def record(files: Collection[Path], importing: Collection[Path]) -> str:
         hashed.update(files)
@@ -155,6 +196,6 @@ def test_keys_depend_only_on_the_code_of_the_system(
         code_fingerprint.cache_clear()
         execution.compute_cache_key(system.stage)
         for name in DEPENDENTS:
-            if find_module_file(f"submission.{name}") in hashed:
+            if find_module_file(f"aragorn.{name}") in hashed:
                 dependents[name].add(system.name)
     assert dependents == DEPENDENTS

@@ -1,4 +1,5 @@
-"""Tests that a damaged checkpoint, and an invalid one with correct hashes, is refused with a message that names it."""
+"""Tests that a damaged checkpoint, and an invalid one with correct hashes, is refused with a
+message that names it."""
 
 import json
 import math
@@ -12,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 import safetensors.torch
 import torch
+from aragorn.errors import CheckpointError, InsufficientMemoryError
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import CheckpointStore, iter_components
 
-from submission.errors import CheckpointError, InsufficientMemoryError
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import CheckpointStore, iter_components
 from tests.conftest import read_files, update_hash
 from tests.contract.conftest import Call
 from tests.contract.input_files import DEEP
@@ -26,11 +27,14 @@ NAN, INFINITY = math.nan, math.inf
 CHECKPOINTS = (  # one of each kind
     "knrm", "vanilla_bert", "snrm", "sbert", "deepct", "targer_essays", "dirichlet_rm3", "quality", "ensemble", "fusion",
 )  # fmt: skip
-COMPONENTS = {part.checkpoint: part for system in SYSTEMS.values() for part in iter_components(system.stage)}
+COMPONENTS = {
+    part.checkpoint: part for system in SYSTEMS.values() for part in iter_components(system.stage)
+}
 
 
 def replace_file(name: str, content: str | bytes) -> Change:
-    """Return a function that replaces a file of a checkpoint and updates the file's hash in provenance.json."""
+    """Return a function that replaces a file of a checkpoint and updates the file's hash in
+    provenance.json."""
 
     def change(directory: Path) -> None:
         (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -41,7 +45,8 @@ def replace_file(name: str, content: str | bytes) -> Change:
 
 
 def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
-    """Return a function that sets the value at `path` in a JSON file, or deletes it if `value` is ..., and updates the hash."""
+    """Return a function that sets the value at `path` in a JSON file, or deletes it if `value` is
+    ..., and updates the hash."""
 
     def change(directory: Path) -> None:
         content = json.loads((directory / name).read_text())
@@ -62,7 +67,8 @@ def set_config(*path_and_value: Any) -> Change:
 
 
 def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    """Return a function that applies `change` to the weights of a checkpoint and updates the hash of the weight file."""
+    """Return a function that applies `change` to the weights of a checkpoint and updates the hash
+    of the weight file."""
 
     def change_weights(directory: Path) -> None:
         tensors = safetensors.torch.load_file(directory / "model.safetensors")
@@ -93,7 +99,9 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
-def test_malformed_files_of_all_kinds_are_refused(checkpoint: str, all_checkpoints_dir: Path, checkpoints_copy: Path) -> None:
+def test_malformed_files_of_all_kinds_are_refused(
+    checkpoint: str, all_checkpoints_dir: Path, checkpoints_copy: Path
+) -> None:
     directory = checkpoints_copy / checkpoint
     original = read_files(directory)
     changes = {
@@ -103,7 +111,9 @@ def test_malformed_files_of_all_kinds_are_refused(checkpoint: str, all_checkpoin
         for kind, content in CONTENTS.items()
     }
     changes |= {
-        f"{name} is endless": lambda folder, name=name: link_to_zero(folder / name) for name in original if name[0] != "R"
+        f"{name} is endless": lambda folder, name=name: link_to_zero(folder / name)
+        for name in original
+        if name[0] != "R"
     }
     changes["no version"] = set_config("version", ...)
     changes["a wrong hash"] = lambda folder: (folder / "config.json").write_text("{}")
@@ -155,7 +165,10 @@ CASES: dict[str, tuple[str, Change, str]] = {  # checkpoint, change, and part of
 def test_invalid_checkpoints_are_refused(name: str, checkpoints_copy: Path) -> None:
     checkpoint, change, message = CASES[name]
     change(checkpoints_copy / checkpoint)
-    with pytest.raises(CheckpointError, match=f"(?s){re.escape(str(checkpoints_copy / checkpoint))}.*{re.escape(message)}"):
+    with pytest.raises(
+        CheckpointError,
+        match=f"(?s){re.escape(str(checkpoints_copy / checkpoint))}.*{re.escape(message)}",
+    ):
         load(checkpoints_copy, checkpoint)
 
 
@@ -178,20 +191,30 @@ def test_causes_outside_intact_checkpoints_are_named(
 
     monkeypatch.setattr(RankerCheckpoint, "run_probe", fail)
     flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models]
-    for command in (["check"], ["rank", "--system=knrm", "-o", tmp_path], ["search", "zoos", "--system=knrm"]):
+    for command in (
+        ["check"],
+        ["rank", "--system=knrm", "-o", tmp_path],
+        ["search", "zoos", "--system=knrm"],
+    ):
         actual_code, output = call(*command, *flags)
         assert (actual_code, (str(error) or type(error).__name__) in output) == (code, True), output
         assert not re.search("damaged|written by|restore", output)
     monkeypatch.undo()
-    monkeypatch.setattr("submission.systems.execution.validate_rankings", fail)  # after the checkpoint has been loaded
+    # after the checkpoint has been loaded
+    monkeypatch.setattr("aragorn.systems.execution.validate_rankings", fail)
     assert code == 4 or call("rank", "--system=knrm", "-o", tmp_path, *flags)[0] == 9
 
 
 @pytest.mark.parametrize("function", ["read_regular", "sha256_file", "recover_directory"])
-def test_unreadable_files_are_not_called_damaged(function: str, tiny_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_not_called_damaged(
+    function: str, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = PermissionError(13, "Permission denied", "a/file")
-    monkeypatch.setattr(f"submission.storage.checkpoint_directory.{function}", Mock(side_effect=error))
-    with pytest.raises(CheckpointError, match=r"^a/file: cannot be read \(Permission denied\); change its permissions$"):
+    monkeypatch.setattr(f"aragorn.storage.checkpoint_directory.{function}", Mock(side_effect=error))
+    with pytest.raises(
+        CheckpointError,
+        match=r"^a/file: cannot be read \(Permission denied\); change its permissions$",
+    ):
         load(tiny_models, "knrm")
 
 
@@ -201,9 +224,18 @@ def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
         load(checkpoints_copy, "knrm")
 
 
-FAULTS: dict[str, tuple[Change, str, str]] = {  # checkpoint of the name: change, system that uses it, message
-    "dirichlet": (set_config("model", "mu", 1234.5), "fusion", "other checkpoints of dirichlet; run `python -m training fuse"),
-    "drmm": (replace_file("probe.json", "[]"), "ensemble", "systems failed: drmm, ensemble (see the errors above)"),
+# checkpoint of the name: change, system that uses it, message
+FAULTS: dict[str, tuple[Change, str, str]] = {
+    "dirichlet": (
+        set_config("model", "mu", 1234.5),
+        "fusion",
+        "other checkpoints of dirichlet; run `aragorn-training fuse",
+    ),
+    "drmm": (
+        replace_file("probe.json", "[]"),
+        "ensemble",
+        "systems failed: drmm, ensemble (see the errors above)",
+    ),
 }
 
 
@@ -221,4 +253,5 @@ def test_damage_fails_only_systems_that_use_it(
     assert runs == {"aragorn-bm25.txt", *(["aragorn-dirichlet.txt"] if name == "dirichlet" else [])}
     assert call("rank", *paths, "-o", tmp_path / "alone", "--system", user)[0] == 4
     assert call("check", *paths)[0] == 4
-    assert f"{name:<20} ready" in call("systems", "--checkpoints", checkpoints_copy)[1]  # files are not read
+    # files are not read
+    assert f"{name:<20} ready" in call("systems", "--checkpoints", checkpoints_copy)[1]

@@ -1,4 +1,5 @@
-"""Tests that users' files remain in directories, runs of another input need --overwrite, and a full disk damages no result."""
+"""Tests that users' files remain in directories, runs of another input need --overwrite, and a full
+disk damages no result."""
 
 import os
 import re
@@ -8,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aragorn.output.run_directory import RunDirectory
 
-from submission.output.run_directory import RunDirectory
 from tests.conftest import read_files
 from tests.contract.conftest import Call, Outcome
 from tests.contract.input_files import DEEP, touche, write_files
@@ -25,7 +26,8 @@ def output(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rank(call: Call, tiny_models: Path, tmp_path: Path, output: Path) -> Rank:
-    """Return a function that ranks a small input with several systems; its arguments are flags that override the defaults."""
+    """Return a function that ranks a small input with several systems; its arguments are flags that
+    override the defaults."""
     source = write_files(tmp_path / "input", touche())
     paths = ["-i", source, "-o", output, "--checkpoints", tiny_models]
     return lambda *flags: call("rank", *paths, "--device", "cpu", *SYSTEMS, *flags)
@@ -33,20 +35,25 @@ def rank(call: Call, tiny_models: Path, tmp_path: Path, output: Path) -> Rank:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that mounts an in-memory file system of a size in KiB, or resizes it, and returns its directory."""
+    """Return a function that mounts an in-memory file system of a size in KiB, or resizes it, and
+    returns its directory."""
     disk = tmp_path / "disk"
     disk.mkdir()
 
     def resize(kibibytes: int) -> Path:
         remount = "remount," if disk.is_mount() else ""
         command = ["mount", "-t", "tmpfs", "-o", f"{remount}size={kibibytes}k", "tmpfs", str(disk)]
-        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        if (
+            shutil.which("mount") is None
+            or subprocess.run(command, capture_output=True, check=False).returncode
+        ):
             pytest.skip("mounting a small file system needs root")
         return disk
 
     yield resize
     if disk.is_mount():
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on the disk may still be memory-mapped
+        # indexes on the disk may still be memory-mapped
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.mark.parametrize("content", ["", '"\udcff"', DEEP], ids=["empty", "not UTF-8", "deep"])
@@ -78,11 +85,15 @@ def test_malformed_metadata_is_replaced(name: str, rank: Rank, output: Path) -> 
     output.mkdir()
     (output / "ir-metadata.yml").write_text(MALFORMED_METADATA[name])
     assert rank()[0] == 0
-    names = re.findall(r"name: (aragorn-\w+)$", (output / "ir-metadata.yml").read_text(), re.MULTILINE)
+    names = re.findall(
+        r"name: (aragorn-\w+)$", (output / "ir-metadata.yml").read_text(), re.MULTILINE
+    )
     assert {*names} == {f"aragorn-{system}" for system in SYSTEMS[1::2]}
 
 
-@pytest.mark.parametrize("name", ["fingerprint.json", "ir-metadata.yml", "aragorn-bm25.txt", "run.txt"])
+@pytest.mark.parametrize(
+    "name", ["fingerprint.json", "ir-metadata.yml", "aragorn-bm25.txt", "run.txt"]
+)
 def test_directory_instead_of_output_file_remains(name: str, rank: Rank, output: Path) -> None:
     (output / name / "theirs").mkdir(parents=True)
     assert rank()[0] == 5
@@ -94,14 +105,26 @@ def test_directory_instead_of_output_file_remains(name: str, rank: Rank, output:
 
 
 def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None:
-    names = [".report.part", ".aragorn-work-x/data", "notes.txt", ".aragorn-knrm.txt.swp", ".1.part", "aragorn-old.txt", ".tmp"]
+    names = [
+        ".report.part",
+        ".aragorn-work-x/data",
+        "notes.txt",
+        ".aragorn-knrm.txt.swp",
+        ".1.part",
+        "aragorn-old.txt",
+        ".tmp",
+    ]
     directories = (output, tmp_path / "cache")
     for file in (directory / name for directory in directories for name in names):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(file.name)
     for flags in ((), ("--overwrite",)):
         assert rank("--cache-dir", str(tmp_path / "cache"), *flags)[0] == 0
-    assert all((directory / name).read_text() == Path(name).name for directory in directories for name in names)
+    assert all(
+        (directory / name).read_text() == Path(name).name
+        for directory in directories
+        for name in names
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +136,9 @@ def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None
         ("-i", "file", 3), ("-i", "file/x", 3), ("--input-run", "file/x", 3), ("--checkpoints", "file", 4),
     ],
 )  # fmt: skip
-def test_unusable_directories_are_refused(flag: str, path: str, code: int, rank: Rank, tmp_path: Path) -> None:
+def test_unusable_directories_are_refused(
+    flag: str, path: str, code: int, rank: Rank, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("theirs")
     actual_code, text = rank(flag, str(tmp_path / path))
     assert actual_code == code
@@ -130,7 +155,9 @@ def test_full_disk_leaves_no_partial_run(rank: Rank, small_disk: Callable[[int],
     assert all(content.endswith(b"\n") for content in read_files(disk).values())
 
 
-def test_full_cache_is_resumed(rank: Rank, output: Path, tmp_path: Path, small_disk: Callable[[int], Path]) -> None:
+def test_full_cache_is_resumed(
+    rank: Rank, output: Path, tmp_path: Path, small_disk: Callable[[int], Path]
+) -> None:
     codes = []
     for kibibytes in (40, 60, 80, 64_000):
         code, text = rank("--cache-dir", str(small_disk(kibibytes)))

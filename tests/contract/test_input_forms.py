@@ -1,4 +1,5 @@
-"""Tests that the form of an input (directories, files, archives) does not change runs, and that unusable forms are refused."""
+"""Tests that the form of an input (directories, files, archives) does not change runs, and that
+unusable forms are refused."""
 
 from __future__ import annotations
 
@@ -20,16 +21,22 @@ TOPICS: Files = {"topics.xml": f"<topics>{TWO_TOPICS}</topics>"}
 DEBATEORG: Files = {"debateorg.json": json.dumps({"arguments": ARGUMENTS[1:]})}
 IDEBATE: Files = {"idebate.json": json.dumps({"arguments": ARGUMENTS[:1]})}
 FILES = {**TOPICS, **DEBATEORG, **IDEBATE}
-GZIPPED: Files = {f"{name}.gz": gzip.compress(str(content).encode()) for name, content in FILES.items()}
-Form = Callable[[Path], list[Path]]  # writes an input to an empty directory and returns the values of -i
+GZIPPED: Files = {
+    f"{name}.gz": gzip.compress(str(content).encode()) for name, content in FILES.items()
+}
+# writes an input to an empty directory and returns the values of -i
+Form = Callable[[Path], list[Path]]
 
 
 def split(directory: Path, files: Files) -> list[Path]:
     return sorted(write_files(directory, files).iterdir(), reverse=True)
 
 
-def pack(archive: Path, files: Files, folder: str = "", method: int = ZIP_DEFLATED, flag_bits: int = 0) -> Path:
-    """Write files to a zip archive, in a folder and with the additions of macOS; flag bit 1 marks them as encrypted."""
+def pack(
+    archive: Path, files: Files, folder: str = "", method: int = ZIP_DEFLATED, flag_bits: int = 0
+) -> Path:
+    """Write files to a zip archive, in a folder and with the additions of macOS; flag bit 1 marks
+    them as encrypted."""
     with ZipFile(archive, "w", method) as zip_file:
         for name, content in files.items():
             zip_file.writestr(f"__MACOSX/{folder}._{Path(name).name}", "")
@@ -39,14 +46,21 @@ def pack(archive: Path, files: Files, folder: str = "", method: int = ZIP_DEFLAT
 
 
 FORMS: dict[str, Form] = {
-    "two directories": lambda tmp: [write_files(tmp / "t", TOPICS), write_files(tmp / "c", {**IDEBATE, **DEBATEORG})],
+    "two directories": lambda tmp: [
+        write_files(tmp / "t", TOPICS),
+        write_files(tmp / "c", {**IDEBATE, **DEBATEORG}),
+    ],
     "files": lambda tmp: split(tmp / "input", FILES),
     "gzipped directory": lambda tmp: [write_files(tmp / "input", GZIPPED)],
     "gzipped files": lambda tmp: split(tmp / "input", GZIPPED),
     "archive": lambda tmp: [pack(tmp / "all.zip", FILES, "data/", ZIP_STORED)],
-    "topics and archive": lambda tmp: [*split(tmp / "t", TOPICS), pack(tmp / "c.zip", {**IDEBATE, **DEBATEORG}, "args.me/")],
+    "topics and archive": lambda tmp: [
+        *split(tmp / "t", TOPICS),
+        pack(tmp / "c.zip", {**IDEBATE, **DEBATEORG}, "args.me/"),
+    ],
     "three archives": lambda tmp: [
-        pack(tmp / f"{9 - n}.zip", {name: FILES[name]}, "", ZIP_LZMA) for n, name in enumerate(FILES)
+        pack(tmp / f"{9 - n}.zip", {name: FILES[name]}, "", ZIP_LZMA)
+        for n, name in enumerate(FILES)
     ],
     "download without suffix": lambda tmp: [pack(tmp / "c.zip?download=1", FILES, "", ZIP_BZIP2)],
     "archive of gzipped files": lambda tmp: [pack(tmp / "c.zip", GZIPPED)],
@@ -54,26 +68,47 @@ FORMS: dict[str, Form] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_runs_do_not_depend_on_the_form_of_an_input(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
-    flags = ["--system=knrm", "--system=bm25", "--checkpoints", tiny_models, "--device=cpu", "--cache-dir", tmp_path / "cache"]
+def test_runs_do_not_depend_on_the_form_of_an_input(
+    name: str, tmp_path: Path, tiny_models: Path, call: Call
+) -> None:
+    flags = [
+        "--system=knrm",
+        "--system=bm25",
+        "--checkpoints",
+        tiny_models,
+        "--device=cpu",
+        "--cache-dir",
+        tmp_path / "cache",
+    ]
     (tmp_path / "form").mkdir()
-    forms = {"plain": [write_files(tmp_path / "plain", FILES)], "form": FORMS[name](tmp_path / "form")}
+    forms = {
+        "plain": [write_files(tmp_path / "plain", FILES)],
+        "form": FORMS[name](tmp_path / "form"),
+    }
     outputs, runs, fingerprints, collections = {}, {}, {}, {}
     for form, paths in forms.items():
-        inputs, directory = [text for path in paths for text in ("-i", path)], tmp_path / f"runs of {form}"
+        inputs, directory = (
+            [text for path in paths for text in ("-i", path)],
+            tmp_path / f"runs of {form}",
+        )
         code, outputs[form] = call("rank", *inputs, *flags, "-o", directory)
         assert code == 0, outputs[form]
         assert call("check", *inputs, "--checkpoints", tiny_models)[0] == 0
         runs[form] = {file.name: file.read_bytes() for file in directory.glob("*.txt")}
         fingerprints[form] = json.loads((directory / "fingerprint.json").read_text())["inputs"]
-        collections[form] = yaml.safe_load((directory / "ir-metadata.yml").read_text())["data"]["test collection"]
+        collections[form] = yaml.safe_load((directory / "ir-metadata.yml").read_text())["data"][
+            "test collection"
+        ]
     assert runs["form"] == runs["plain"]
     assert [bool(run) for run in runs["plain"].values()] == [True] * 3
     assert collections["form"]["name"] == ", ".join(path.name for path in forms["form"])
     if "gzipped" not in name:  # else other names and hashes
         assert fingerprints["form"] == fingerprints["plain"]
         assert collections["form"]["files"] == collections["plain"]["files"]
-        assert ["idebate.json: 1 arguments" in output for output in outputs.values()] == [True, False]
+        assert ["idebate.json: 1 arguments" in output for output in outputs.values()] == [
+            True,
+            False,
+        ]
 
 
 def damage(archive: Path, edit: Callable[[bytes], bytes]) -> list[Path]:
@@ -90,28 +125,50 @@ def packed(files: Files, flag_bits: int = 0) -> Form:
     return lambda tmp: [pack(tmp / "x.zip", files, "", ZIP_STORED, flag_bits)]
 
 
-HEADER = b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00"  # in the directory of an archive; the last two bytes: compression method
+# in the directory of an archive; the last two bytes: compression method
+HEADER = b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00"
 UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "no topics or corpus"
-REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; part of the message of `rank` and `check`
+# inputs in addition to topics.xml; part of the message of `rank` and `check`
+REFUSED: dict[str, tuple[Form, str]] = {
     "truncated": (
         lambda tmp: damage(pack(tmp / "x.zip", FILES), lambda data: data[:-30]),
         "x.zip: damaged or unsupported zip archive (File",
     ),
     "changed": (
-        lambda tmp: damage(pack(tmp / "x.zip", DEBATEORG, "", ZIP_STORED), lambda data: data.replace(b"Golf", b"Gulf")),
+        lambda tmp: damage(
+            pack(tmp / "x.zip", DEBATEORG, "", ZIP_STORED),
+            lambda data: data.replace(b"Golf", b"Gulf"),
+        ),
         "x.zip/debateorg.json: damaged or unsupported zip archive (Bad CRC-32 for file 'debateorg.json');",
     ),
     "encrypted": (packed(IDEBATE, flag_bits=1), f"x.zip/idebate.json: encrypted; {UNPACK}"),
     "unsupported compression": (
-        lambda tmp: damage(packed(IDEBATE)(tmp)[0], lambda data: data.replace(HEADER, HEADER[:-2] + b"\x09\x00")),
+        lambda tmp: damage(
+            packed(IDEBATE)(tmp)[0], lambda data: data.replace(HEADER, HEADER[:-2] + b"\x09\x00")
+        ),
         "x.zip/idebate.json: damaged or unsupported zip archive (That compression method",
     ),
-    "empty": (packed({}), f"x.zip: {NEITHER} found among no files; expected topics*.xml, args-me*.json"),
-    "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*.xml, args-me*.json"),
+    "empty": (
+        packed({}),
+        f"x.zip: {NEITHER} found among no files; expected topics*.xml, args-me*.json",
+    ),
+    "no corpus": (
+        packed({"a.txt": ""}),
+        f"x.zip: {NEITHER} found among a.txt; expected topics*.xml, args-me*.json",
+    ),
     "nested": (packed({"y.zip": ""}), f"x.zip/y.zip: zip archive in a zip archive; {UNPACK}"),
-    "path out of archive": (packed({"../x": ""}), "x.zip/../x: path that leads out of the archive; use the archive of the pub"),
-    "absolute path": (packed({"/args-me.json": CORPUS}), "x.zip//args-me.json: path that leads out of the archive; use"),
-    "two corpora": (packed({"1/args-me.json": CORPUS, "2/idebate.json": CORPUS}), "x.zip/2/idebate.json: second corpus of the"),
+    "path out of archive": (
+        packed({"../x": ""}),
+        "x.zip/../x: path that leads out of the archive; use the archive of the pub",
+    ),
+    "absolute path": (
+        packed({"/args-me.json": CORPUS}),
+        "x.zip//args-me.json: path that leads out of the archive; use",
+    ),
+    "two corpora": (
+        packed({"1/args-me.json": CORPUS, "2/idebate.json": CORPUS}),
+        "x.zip/2/idebate.json: second corpus of the",
+    ),
     "two formats": (
         lambda tmp: [pack(tmp / "x.zip", IDEBATE), write_files(tmp / "c", tirex())],
         "second corpus of the input (first: ",
@@ -120,10 +177,22 @@ REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; pa
         lambda tmp: [pack(tmp / "x.zip", IDEBATE), *split(tmp / "c", IDEBATE)],
         "second idebate of the input (first: ",
     ),
-    "same topics": (lambda tmp: [write_files(tmp / "t", TOPICS)], "topics.xml: second topics of the input (first: "),
-    "same file": (lambda tmp: [tmp / "topics.xml"], "topics.xml: second topics of the input (first: "),
-    "missing file": (lambda tmp: [tmp / "c.zip"], "c.zip: input not found; expected topics*.xml and args.me JSON, or a TIREx"),
-    "unknown kind": (lambda tmp: split(tmp / "c", {"a.txt": ""}), f"a.txt: {NEITHER} found among a.txt; expected topics*.xml,"),
+    "same topics": (
+        lambda tmp: [write_files(tmp / "t", TOPICS)],
+        "topics.xml: second topics of the input (first: ",
+    ),
+    "same file": (
+        lambda tmp: [tmp / "topics.xml"],
+        "topics.xml: second topics of the input (first: ",
+    ),
+    "missing file": (
+        lambda tmp: [tmp / "c.zip"],
+        "c.zip: input not found; expected topics*.xml and args.me JSON, or a TIREx",
+    ),
+    "unknown kind": (
+        lambda tmp: split(tmp / "c", {"a.txt": ""}),
+        f"a.txt: {NEITHER} found among a.txt; expected topics*.xml,",
+    ),
     **{
         f"FIFO {name}": (
             partial(make_fifo, name=name),
@@ -143,11 +212,16 @@ REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; pa
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_unusable_forms_of_an_input_are_refused(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_unusable_forms_of_an_input_are_refused(
+    name: str, tmp_path: Path, tiny_models: Path, call: Call
+) -> None:
     form, message = REFUSED[name]
     (tmp_path / "topics.xml").write_text(str(TOPICS["topics.xml"]))
     inputs = [text for path in (tmp_path / "topics.xml", *form(tmp_path)) for text in ("-i", path)]
-    for command in (("rank", "-o", tmp_path / "out", "--system", "bm25"), ("check", "--checkpoints", tiny_models)):
+    for command in (
+        ("rank", "-o", tmp_path / "out", "--system", "bm25"),
+        ("check", "--checkpoints", tiny_models),
+    ):
         code, output = call(*command, *inputs)
         assert (code, message in output) == (3, True), output
     assert not any((tmp_path / "out").glob("*"))

@@ -1,4 +1,5 @@
-"""Tests that ir-metadata.yml is valid for TIRA, lists all methods and training data, and is merged over executions."""
+"""Tests that ir-metadata.yml is valid for TIRA, lists all methods and training data, and is merged
+over executions."""
 
 import json
 import subprocess
@@ -8,18 +9,18 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from aragorn import __version__
+from aragorn.__main__ import main
+from aragorn.fusion.regression import RegressionEnsemble
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.output.source_code import describe_source_code
+from aragorn.storage.atomic_files import sha256_file
+from aragorn.storage.checkpoint_directory import read_config
+from aragorn.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
+from aragorn.systems.neural import RerankStage
+from aragorn.timing import Stopwatch
 from tira.check_format import check_format
 
-from submission import __version__
-from submission.__main__ import main
-from submission.fusion.regression import RegressionEnsemble
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.output.source_code import describe_source_code
-from submission.storage.atomic_files import sha256_file
-from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
-from submission.systems.neural import RerankStage
-from submission.timing import Stopwatch
 from tests.conftest import read_files
 
 
@@ -33,7 +34,19 @@ def get_methods(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def build_command(source: Path, output: Path, checkpoints: Path) -> list[str]:
-    return ["rank", "-i", str(source), "-o", str(output), "--checkpoints", str(checkpoints), "--device", "cpu", "--team", "me"]
+    return [
+        "rank",
+        "-i",
+        str(source),
+        "-o",
+        str(output),
+        "--checkpoints",
+        str(checkpoints),
+        "--device",
+        "cpu",
+        "--team",
+        "me",
+    ]
 
 
 @pytest.fixture
@@ -42,7 +55,9 @@ def command(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def metadata(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def metadata(
+    topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """Rank with all systems, assert that TIRA accepts the metadata file, and return its content."""
     output = tmp_path_factory.mktemp("metadata")
     with pytest.MonkeyPatch.context() as patch:
@@ -60,12 +75,26 @@ def test_metadata_describe_the_execution(metadata: dict[str, Any], topics_and_co
     assert metadata["actor"] == {"team": "me"}
     source, collection = metadata["implementation"]["source"], metadata["data"]["test collection"]
     assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")
-    assert (source["version"], collection["name"], collection["topics"]) == (__version__, "touche-task-1", 3)
+    assert (source["version"], collection["name"], collection["topics"]) == (
+        __version__,
+        "touche-task-1",
+        3,
+    )
     files = ("topics.xml", "args-me.json")
     assert collection["files"] == {name: sha256_file(topics_and_corpus / name) for name in files}
     assert f"torch {torch.__version__}" in metadata["platform"]["software"]["libraries"]
-    assert metadata["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
-    shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokenisation"}
+    assert (
+        metadata["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
+    )
+    shared = {
+        "hashes",
+        "topics",
+        "documents",
+        "conclusion index",
+        "conclusion retrieval",
+        "term index",
+        "tokenisation",
+    }
     enrichments = {"enrichment with deepct", "enrichment with targer_essays"}
     assert metadata["resources"]["seconds per stage"].keys() == {*shared, *SYSTEMS, *enrichments}
 
@@ -73,11 +102,16 @@ def test_metadata_describe_the_execution(metadata: dict[str, Any], topics_and_co
 def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints_dir: Path) -> None:
     methods = get_methods(metadata)
     assert sorted(methods) == sorted(f"me-{name}" for name in SYSTEMS)
-    assert methods["me-gru"]["checkpoints"] == {"gru": load_checkpoint(all_checkpoints_dir / "gru").fingerprint}
+    assert methods["me-gru"]["checkpoints"] == {
+        "gru": load_checkpoint(all_checkpoints_dir / "gru").fingerprint
+    }
     fingerprint = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble).fingerprint
     ensemble = methods["me-ensemble"]
     assert set(ensemble["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
-    assert (ensemble["checkpoints"]["ensemble"], ensemble["interpolates"]) == (fingerprint, list(ENSEMBLE_MEMBERS))
+    assert (ensemble["checkpoints"]["ensemble"], ensemble["interpolates"]) == (
+        fingerprint,
+        list(ENSEMBLE_MEMBERS),
+    )
     reranked = {name: entry["reranks"] for name, entry in methods.items() if "reranks" in entry}
     rerankers = [name for name, system in SYSTEMS.items() if isinstance(system.stage, RerankStage)]
     assert {*RERANKERS, "gru_interaction"} <= {*rerankers}
@@ -85,11 +119,17 @@ def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints
     assert set(methods["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
 
 
-def test_metadata_names_training_data(command: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
+def test_metadata_names_training_data(
+    command: list[str], checkpoints_copy: Path, tmp_path: Path
+) -> None:
     sources = {
         "knrm": {"input": {"args-me.json": "12"}},
         "gru": {"input": {"idebate.json": "34"}},
-        "tfr_bert": {"input": {"ants_yes.csv": "56"}, "data": "UKPConvArgRank", "licence": "CC BY-SA"},
+        "tfr_bert": {
+            "input": {"ants_yes.csv": "56"},
+            "data": "UKPConvArgRank",
+            "licence": "CC BY-SA",
+        },
     }
     for name, source in sources.items():
         file = checkpoints_copy / name / "provenance.json"
@@ -99,7 +139,10 @@ def test_metadata_names_training_data(command: list[str], checkpoints_copy: Path
     args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
     methods = get_methods(read_metadata(tmp_path / "out"))
     assert methods["me-knrm"]["training data"] == {"args.me": args_me}
-    assert methods["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert methods["me-tfr_bert"]["training data"] == {
+        "args.me": {**args_me, "files": {}},
+        "UKPConvArgRank": ukp,
+    }
     assert main([*command, "--system", "gru"]) == 0  # merges with the metadata of the first run
     args_me["files"] = {"args-me.json": "12", "idebate.json": "34"}
     training_data = read_metadata(tmp_path / "out")["data"]["training data"]
@@ -123,22 +166,33 @@ def test_metadata_is_merged_unless_the_input_changes(
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
     before = read_files(tmp_path / "out")
     assert main([*command, "--system", "bm25"]) == 5
-    assert "contains 4 files made with another input (me-bm25.txt, me-gru.txt" in capsys.readouterr().err
+    assert (
+        "contains 4 files made with another input (me-bm25.txt, me-gru.txt"
+        in capsys.readouterr().err
+    )
     assert read_files(tmp_path / "out") == before
     assert main([*command, "--system", "bm25", "--overwrite"]) == 0
     assert "removing outdated files: me-bm25.txt, me-gru.txt" in caplog.text
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
 
 
-def test_metadata_of_an_input_run(command: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
+def test_metadata_of_an_input_run(
+    command: list[str], corpus_with_topics: Path, tmp_path: Path
+) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
-    systems = [flag for name in ("bm25", "knrm", "dirichlet", "tfr_bert") for flag in ("--system", name)]
+    systems = [
+        flag for name in ("bm25", "knrm", "dirichlet", "tfr_bert") for flag in ("--system", name)
+    ]
     assert main([*command, "--input-run", str(tmp_path / "run.txt"), *systems]) == 0
     metadata = read_metadata(tmp_path / "out")
-    assert metadata["data"]["test collection"]["source"].endswith(f"re-ranking the documents of {tmp_path / 'run.txt'}")
+    assert metadata["data"]["test collection"]["source"].endswith(
+        f"re-ranking the documents of {tmp_path / 'run.txt'}"
+    )
     methods = get_methods(metadata)
     assert methods["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
-    assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {"the documents in run.txt"}
+    assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {
+        "the documents in run.txt"
+    }
 
 
 REMOTES = {  # repository in the metadata by URL of the clone's remote
@@ -151,15 +205,19 @@ REMOTES = {  # repository in the metadata by URL of the clone's remote
 
 
 @pytest.mark.parametrize("remote", [*REMOTES, None])
-def test_clone_is_named_by_remote_and_commit(remote: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clone_is_named_by_remote_and_commit(
+    remote: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("ARAGORN_SOURCE", "ARAGORN_REVISION"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("submission.output.source_code.PROJECT_DIR", tmp_path)
+    monkeypatch.setattr("aragorn.output.source_code.PROJECT_DIR", tmp_path)
     unknown = {"repository": tmp_path.as_uri(), "commit": "unknown"}
     assert describe_source_code() == unknown
 
     def git(*arguments: str) -> str:
-        return subprocess.check_output(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=", *arguments], text=True)
+        return subprocess.check_output(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=", *arguments], text=True
+        )
 
     git("init", "-q")
     assert describe_source_code() == unknown  # nothing is committed
@@ -169,7 +227,10 @@ def test_clone_is_named_by_remote_and_commit(remote: str | None, tmp_path: Path,
     git("tag", "v1")
     if remote:
         git("remote", "add", "upstream", remote)
-    clone = {"repository": REMOTES[remote] if remote else tmp_path.as_uri(), "commit": git("rev-parse", "HEAD").strip()}
+    clone = {
+        "repository": REMOTES[remote] if remote else tmp_path.as_uri(),
+        "commit": git("rev-parse", "HEAD").strip(),
+    }
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert describe_source_code() == clone
     (tmp_path / "file").write_text("second")
@@ -180,7 +241,7 @@ def test_clone_is_named_by_remote_and_commit(remote: str | None, tmp_path: Path,
 
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
-    monkeypatch.setattr("submission.timing.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("aragorn.timing.time.monotonic", lambda: next(clock))
     stopwatch = Stopwatch()
     with stopwatch.stage("outer"), stopwatch.stage("inner"):
         pass

@@ -1,4 +1,5 @@
-"""The worked example of CONTRIBUTING.md, a new ranker, passes the tests of all rankers, systems and recipes unedited."""
+"""The worked example of CONTRIBUTING.md, a new ranker, passes the tests of all rankers, systems and
+recipes unedited."""
 
 import re
 import shutil
@@ -7,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from aragorn.models.rankers import list_rankers
+from aragorn.paths import PROJECT_DIR
+from aragorn.systems.catalogue import SYSTEMS
 
-from submission.models.rankers import list_rankers
-from submission.paths import PROJECT_DIR
-from submission.systems.catalogue import SYSTEMS
 from tests.unit.test_readme import DRIVER
 
 # The test files that cover all rankers, systems or recipes.
@@ -25,11 +26,11 @@ TESTS = (
 def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
     copy, guide = tmp_path / "project", (PROJECT_DIR / "CONTRIBUTING.md").read_text()
     ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", ".ruff_cache", "__pycache__")
-    shutil.copytree(PROJECT_DIR, copy, ignore=ignored)
+    shutil.copytree(PROJECT_DIR, copy, ignore=ignored, symlinks=True)
     for file, content in re.findall(r"```\w+ file=(\S+)\n(.*?)```", guide, re.DOTALL):
         (copy / file).write_text(content)
     [entry] = re.findall(r"```python\n(    .*?)```", guide, re.DOTALL)
-    catalogue = copy / "submission" / "systems" / "catalogue.py"
+    catalogue = copy / "submission" / "aragorn" / "systems" / "catalogue.py"
     text = catalogue.read_text()
     insertions = {
         "STAGES: dict[str, Stage] = {\n": entry,
@@ -43,10 +44,26 @@ def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
     assert last == "tests/run"
     # Deselect tests of the other systems, which a new ranker does not change.
     selection = " or ".join(f"[{name} or {name}]" for name in {*SYSTEMS, *list_rankers()})
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", f"not ({selection})", *TESTS]
+    tests = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        "-k",
+        f"not ({selection})",
+        *TESTS,
+    ]
     for arguments in (["-c", DRIVER], tests, ["-m", "ruff", "check", "."], ["-m", "mypy"]):
         done = subprocess.run(
-            [sys.executable, *arguments], input="\n".join(commands), cwd=copy, capture_output=True, text=True, check=False
+            [sys.executable, *arguments],
+            input="\n".join(commands),
+            cwd=copy,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert (copy / "runs" / "aragorn-averaged.txt").read_text().split()[5] == "aragorn-averaged"

@@ -1,15 +1,16 @@
-"""Contract tests of all registered rankers; a new file in submission/models/rankers is covered automatically."""
+"""Contract tests of all registered rankers; a new file in submission/aragorn/models/rankers is
+covered automatically."""
 
 import numpy as np
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
+from aragorn.models.padding import PaddedTexts, pad
+from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
+from aragorn.models.rankers import get_ranker_class, list_rankers
 from torch import Tensor
 
-from submission.engine.base import CPU
-from submission.inference.pair_scoring import TokenisedPairs, score_pairs
-from submission.models.padding import PaddedTexts, pad
-from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
-from submission.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS
 
@@ -24,7 +25,8 @@ VARIANTS = {
 
 
 def build(name: str, seed: int = 0) -> Ranker:
-    """Build a small untrained network; CEDR-DRMM is in float64, so that rounding moves no similarity to another bin."""
+    """Build a small untrained network; CEDR-DRMM is in float64, so that rounding moves no
+    similarity to another bin."""
     torch.manual_seed(seed)
     name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = get_ranker_class(name)
@@ -42,12 +44,16 @@ def build(name: str, seed: int = 0) -> Ranker:
 def generate_texts(seed: int, count: int, longest: int) -> list[list[int]]:
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
-    return [torch.randint(1, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
+    return [
+        torch.randint(1, VOCABULARY, (length,), generator=generator).tolist() for length in lengths
+    ]
 
 
 def widen(pair: tuple[Tensor, Tensor], more: int) -> tuple[Tensor, Tensor]:
     ids, mask = pair
-    return torch.cat([ids, ids.new_zeros(len(ids), more)], 1), torch.cat([mask, mask.new_zeros(len(mask), more)], 1)
+    return torch.cat([ids, ids.new_zeros(len(ids), more)], 1), torch.cat(
+        [mask, mask.new_zeros(len(mask), more)], 1
+    )
 
 
 @pytest.fixture(params=[*list_rankers(), *VARIANTS])
@@ -56,7 +62,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
-    assert ((actual - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (actual, expected)
+    assert ((actual - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (
+        actual,
+        expected,
+    )
 
 
 @torch.no_grad()
@@ -65,19 +74,28 @@ def test_score_does_not_depend_on_the_batch(name: str) -> None:
     together = ranker(*pad(queries), *pad(documents))
     assert together.shape == (9,)
     assert together.unique().numel() > 5
-    alone = torch.cat([ranker(*pad([q]), *pad([d])) for q, d in zip(queries, documents, strict=True)])
+    alone = torch.cat(
+        [ranker(*pad([q]), *pad([d])) for q, d in zip(queries, documents, strict=True)]
+    )
     assert_close(together, alone)
     assert_close(ranker(*widen(pad(queries), 3), *widen(pad(documents), 60)), alone)
     assert_close(ranker(*pad(queries[::-1]), *pad(documents[::-1])).flip(0), alone)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", [name for name in list_rankers() if issubclass(get_ranker_class(name), TopicRanker)])
+@pytest.mark.parametrize(
+    "name", [name for name in list_rankers() if issubclass(get_ranker_class(name), TopicRanker)]
+)
 @pytest.mark.parametrize("query", [[], [1], [5, 1, 5, 1, 7], list(range(2, 12))])
 @pytest.mark.parametrize("longest", [0, 1, 4, 40])
 def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: int) -> None:
     ranker = build(name)
-    documents = [[], [1] * longest, *(generate_texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
+    documents = [
+        [],
+        [1] * longest,
+        *(generate_texts(3, 80, longest) if longest else []),
+        *([query] if longest == 40 else []),
+    ]
     score = ranker.prepare_queries(pad([[9, 8], query, [3]])[0])
     actual = score(*pad([query]), *pad(documents))
     assert actual.shape == (len(documents),)
@@ -86,7 +104,9 @@ def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: in
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", [name for name in list_rankers() if issubclass(get_ranker_class(name), SiameseRanker)])
+@pytest.mark.parametrize(
+    "name", [name for name in list_rankers() if issubclass(get_ranker_class(name), SiameseRanker)]
+)
 @pytest.mark.parametrize("longest", [0, 1, 4, 5, 40])
 def test_encode_batch_equals_encode(name: str, longest: int) -> None:
     ranker = build(name)
@@ -107,13 +127,18 @@ def test_unknown_words_do_not_match(name: str) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("query", "document"), [([5, 6, 7], [*range(2, 50), 5, 6]), ([5, 1], [9, 8]), ([], [5]), ([5], [])])
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [([5, 6, 7], [*range(2, 50), 5, 6]), ([5, 1], [9, 8]), ([], [5]), ([5], [])],
+)
 def test_explanation_sums_to_the_score(name: str, query: list[int], document: list[int]) -> None:
     ranker = build(name)
     pair = (*pad([query]), *pad([document]))
     actual = ranker.explain(*pair)
     total = torch.tensor(sum(part.value for part in actual.contributions))
-    assert_close(total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float())
+    assert_close(
+        total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float()
+    )
     for part in actual.contributions:
         assert part.query_position is None or 0 <= part.query_position < max(1, len(query))
         assert all(0 <= position < max(1, len(document)) for position in part.document_positions)
@@ -127,15 +152,22 @@ def test_parameters_get_gradients_and_tensors_are_registered(name: str) -> None:
         assert value.grad is not None, parameter
         assert value.grad.isfinite().all(), parameter
         assert value.grad.abs().max() > 0, parameter
-        assert parameter != "embedding.weight" or value.grad[:2].abs().max() == 0  # padding and unknown words
+        # padding and unknown words
+        assert parameter != "embedding.weight" or value.grad[:2].abs().max() == 0
     registered = {id(tensor) for tensor in [*ranker.parameters(), *ranker.buffers()]}
     for module in ranker.modules():
-        assert all(id(value) in registered for value in vars(module).values() if isinstance(value, Tensor))
+        assert all(
+            id(value) in registered for value in vars(module).values() if isinstance(value, Tensor)
+        )
 
 
 @torch.no_grad()
 def test_matching_is_float32_under_autocast(name: str) -> None:
-    ranker, queries, documents = build(name).float(), generate_texts(1, 9, 10), generate_texts(2, 9, 40)
+    ranker, queries, documents = (
+        build(name).float(),
+        generate_texts(1, 9, 10),
+        generate_texts(2, 9, 40),
+    )
     expected = ranker(*pad(queries), *pad(documents))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         actual = ranker(*pad(queries), *pad(documents))
@@ -145,21 +177,35 @@ def test_matching_is_float32_under_autocast(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "rate"), [("gru", 0.5), ("knrm", 0.2)])
 def test_dropout_rates_are_published(name: str, rate: float) -> None:
-    assert {module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)} == {rate}
+    assert {
+        module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)
+    } == {rate}
 
 
 def combine_pairs(queries: list[list[int]], premises: list[list[int]]) -> TokenisedPairs:
     rows = np.meshgrid(np.arange(len(queries)), np.arange(len(premises)))
-    return TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), rows[0].ravel(), rows[1].ravel())
+    return TokenisedPairs(
+        PaddedTexts.from_ids(queries),
+        PaddedTexts.from_ids(premises),
+        rows[0].ravel(),
+        rows[1].ravel(),
+    )
 
 
 def test_score_pairs_equals_forward(name: str) -> None:
-    ranker, queries, premises = build(name), generate_texts(1, 3, 10), [[], *generate_texts(2, 30, 40)]
+    ranker, queries, premises = (
+        build(name),
+        generate_texts(1, 3, 10),
+        [[], *generate_texts(2, 30, 40)],
+    )
     pairs = combine_pairs(queries, premises)
     actual = score_pairs(ranker, pairs, CPU)
     assert actual.dtype == np.float32
     with torch.no_grad():
-        expected = ranker(*pad([queries[row] for row in pairs.query_rows]), *pad([premises[row] for row in pairs.premise_rows]))
+        expected = ranker(
+            *pad([queries[row] for row in pairs.query_rows]),
+            *pad([premises[row] for row in pairs.premise_rows]),
+        )
     assert_close(torch.from_numpy(actual), expected.float())
 
 

@@ -1,4 +1,5 @@
-"""Tests that invalid or damaged inputs and flags cause a documented exit code and a message with place and cause."""
+"""Tests that invalid or damaged inputs and flags cause a documented exit code and a message with
+place and cause."""
 
 import gzip
 import json
@@ -8,10 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from aragorn.data.run_validation import find_run_issues
+from aragorn_training.__main__ import main as training
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.data.run_validation import find_run_issues
 from tests.conftest import make_argument, write_tiny_ranker
 from tests.contract.conftest import Call
 from tests.contract.input_files import (
@@ -37,7 +39,6 @@ from tests.contract.input_files import (
     touche_lines,
     write_files,
 )
-from training.__main__ import main as training
 
 NAN, INFINITY = math.nan, math.inf
 ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
@@ -53,7 +54,8 @@ def write_bomb(file: Path) -> None:
     file.write_bytes(gzip.compress(b"\0" * (84 << 20)))
 
 
-INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
+# files of the input; part of the message of `rank` and `check`
+INPUTS: dict[str, tuple[Files, str]] = {
     "no topics": ({"args-me.json": CORPUS, "t": os.mkdir}, "(optionally .gz); subdirectories are not searched; pass each with"),
     "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
     "no corpus, with fix": ({"topics.xml": ONE_TOPIC, "c": os.mkdir}, "elsewhere with another -i; subdirectories are not"),
@@ -159,8 +161,13 @@ RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "unknown document": ("1 Q0 a1 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
 }  # fmt: skip
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
-RUN = "".join(f"{qid} Q0 {docno} {rank} {9 - rank} t\n" for qid in "123" for rank, docno in enumerate("abxc", 1))
-EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the message of `evaluate`
+RUN = "".join(
+    f"{qid} Q0 {docno} {rank} {9 - rank} t\n"
+    for qid in "123"
+    for rank, docno in enumerate("abxc", 1)
+)
+# run, qrels, and part of the message of `evaluate`
+EVALUATIONS: dict[str, tuple[str, str, str]] = {
     "run: no common topic": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, "no common topic"),
     "run: nothing relevant": ("8 Q0 a 1 2 t\n", QRELS + "8 0 a 0\n", "the common topics (8) have no relevant document"),
     "run: other topics": ("1 Q0 d 1 2 t\n3 Q0 a 1 1 t\n", QRELS, "no document is judged for its topic ("),
@@ -177,7 +184,8 @@ EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the 
 PATH, TEAM = "expected a non-empty path", "choose another --team"
 EXPLAIN = ("explain", "-i", "input", "--checkpoints", "checkpoints", "--system")
 EVALUATE = ("evaluate", "--qrels", "input/q.qrels")
-FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the message; all have exit code 2
+# arguments; part of the message; all have exit code 2
+FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "system with hyphen": (("rank", "--system", "CEDR-DRMM"), "did you mean 'cedr_drmm'?"),
     **{
         f"depth {depth[:9]!r}": (("rank", f"--depth={depth}"), "expected an integer from 1 to 1000")
@@ -205,7 +213,10 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the mess
 def test_invalid_inputs_are_refused(name: str, tmp_path: Path, call: Call) -> None:
     files, message = INPUTS[name]
     directory = write_files(tmp_path / "input", files)
-    for command in (("rank", "-o", tmp_path / "out", "--system", "bm25"), ("check", "--checkpoints", tmp_path)):
+    for command in (
+        ("rank", "-o", tmp_path / "out", "--system", "bm25"),
+        ("check", "--checkpoints", tmp_path),
+    ):
         code, output = call(*command, "-i", directory)
         assert (code, message in output, "\x1b" in output) == (3, True, False), output
     assert not any((tmp_path / "out").glob("*"))
@@ -214,8 +225,13 @@ def test_invalid_inputs_are_refused(name: str, tmp_path: Path, call: Call) -> No
 @pytest.mark.parametrize("name", RUNS)
 def test_invalid_runs_are_refused(name: str, tmp_path: Path, call: Call) -> None:
     content, message = RUNS[name]
-    directory, run = write_files(tmp_path / "input", touche()), write_files(tmp_path / "run", {"run.txt": content})
-    code, output = call("rank", "-i", directory, "-o", tmp_path / "out", "--input-run", run, "--system", "bm25")
+    directory, run = (
+        write_files(tmp_path / "input", touche()),
+        write_files(tmp_path / "run", {"run.txt": content}),
+    )
+    code, output = call(
+        "rank", "-i", directory, "-o", tmp_path / "out", "--input-run", run, "--system", "bm25"
+    )
     assert (code, message in output, "\x1b" in output) == (3, True, False), output
     assert not any((tmp_path / "out").glob("*"))
 
@@ -231,7 +247,9 @@ def test_invalid_evaluations_are_refused(name: str, tmp_path: Path, call: Call) 
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_invalid_flags_are_refused(name: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_flags_are_refused(
+    name: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flags, message = FLAGS[name]
     write_files(tmp_path / "input", {**touche(), "run.txt": RUN, "q.qrels": QRELS})
     write_tiny_ranker(tmp_path / "checkpoints", "knrm", 0)
@@ -247,8 +265,11 @@ TOKENS = st.sampled_from([
     b"\n", b" ", b"\t", b"\x1b", b"NaN", b"1e999", b"-", b"null", b"0.5", b"[[]]", b"<![CDATA[", b"<!--", b"&#0;", b"&lt;",
     b"<?xml?>", b"\xed\xa0\x80", b"\xef\xbb\xbf", "\u202e\u2028é".encode(), b"9" * 30, b"a1", b"d1", b"1",
 ])  # fmt: skip
-Edits = list[tuple[float, int, bytes]]  # relative position, number of bytes to replace, and their replacement
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4)
+# relative position, number of bytes to replace, and their replacement
+Edits = list[tuple[float, int, bytes]]
+EDITS = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4
+)
 
 
 def apply_edits(content: object, edits: Edits) -> bytes:
@@ -262,7 +283,9 @@ def apply_edits(content: object, edits: Edits) -> bytes:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "qrels"])
 @given(edits=EDITS)
-def test_damaged_inputs_are_ranked_or_refused(name: str, edits: Edits, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_damaged_inputs_are_ranked_or_refused(
+    name: str, edits: Edits, tmp_path: Path, tiny_models: Path, call: Call
+) -> None:
     files, damaged = FORMATS[name]
     directory, out = tmp_path / "input", tmp_path / "out"
     shutil.rmtree(directory, ignore_errors=True)
@@ -271,11 +294,23 @@ def test_damaged_inputs_are_ranked_or_refused(name: str, edits: Edits, tmp_path:
     run = directory / "run.txt" if name == "run" else None
     systems = [f"--system={system}" for system in ("bm25", "dirichlet_rm3")]
     code, output = call(
-        "rank", *flags, "-o", out, "--overwrite", *systems, *(["--input-run", run] if run else []), "--device=cpu"
+        "rank",
+        *flags,
+        "-o",
+        out,
+        "--overwrite",
+        *systems,
+        *(["--input-run", run] if run else []),
+        "--device=cpu",
     )
     checked, check_output = call("check", *flags, *(["--run", run] if run else []))
     assert code in (0, 3), output
-    assert checked == (3 if run else code), output + check_output  # any run of these is too small for TIRA
+    # any run of these is too small for TIRA
+    assert checked == (3 if run else code), output + check_output
     if code == 0:
-        categories = {issue.category for file in out.glob("*.txt") for issue in find_run_issues(file, None, None)}
+        categories = {
+            issue.category
+            for file in out.glob("*.txt")
+            for issue in find_run_issues(file, None, None)
+        }
         assert categories <= {"too few lines", "too few topics"}, output

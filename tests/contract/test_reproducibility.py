@@ -1,4 +1,5 @@
-"""Tests that results depend on neither engine, threads nor order, and are computed again, to the same bytes, if damaged."""
+"""Tests that results depend on neither engine, threads nor order, and are computed again, to the
+same bytes, if damaged."""
 
 import io
 import itertools
@@ -16,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aragorn.__main__ import main
+from aragorn.engine.base import Item, LocalEngine, Result
 
-from submission.__main__ import main
-from submission.engine.base import Item, LocalEngine, Result
 from tests.conftest import read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
@@ -29,27 +30,50 @@ Change = Callable[[Path], object]
 
 
 class Ranking:
-    """A `rank` command with an input and checkpoints, whose output and cache are in one directory."""
+    """A `rank` command with an input and checkpoints, whose output and cache are in one
+    directory."""
 
     def __init__(self, directory: Path, source: Path, checkpoints: Path) -> None:
         self.directory, self.output, self.cache = directory, directory / "out", directory / "cache"
         self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
 
     def rank(self, *systems: str) -> dict[str, bytes]:
-        """Rank with the cache and systems (default: one of each kind), and return the output files by name."""
+        """Rank with the cache and systems (default: one of each kind), and return the output files
+        by name."""
         flags = [flag for name in systems or KINDS for flag in ("--system", name)]
-        assert main(["rank", *self.paths, "-o", str(self.output), "--cache-dir", str(self.cache), *flags]) == 0
+        assert (
+            main(
+                [
+                    "rank",
+                    *self.paths,
+                    "-o",
+                    str(self.output),
+                    "--cache-dir",
+                    str(self.cache),
+                    *flags,
+                ]
+            )
+            == 0
+        )
         return read_files(self.output)
 
     def read_cache(self) -> dict[str, bytes]:
-        """Map the path of each cached file to its content, without files in which rows may have any order."""
+        """Map the path of each cached file to its content, without files in which rows may have any
+        order."""
         files = read_files(self.cache).items()
-        return {name: content for name, content in files if not name.startswith(("documents-", "vectors-"))}
+        return {
+            name: content
+            for name, content in files
+            if not name.startswith(("documents-", "vectors-"))
+        }
 
 
 @pytest.fixture(scope="module")
 def complete(
-    small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
+    small_shards: None,
+    topics_and_corpus: Path,
+    all_checkpoints_dir: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Ranking:
     """Rank with a system of each kind, for tests that only read the output and cache."""
     ranking = Ranking(tmp_path_factory.mktemp("complete"), topics_and_corpus, all_checkpoints_dir)
@@ -58,7 +82,9 @@ def complete(
 
 
 @pytest.fixture
-def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
+def copy(
+    complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
+) -> Ranking:
     """Copy the output and cache of `complete`, for tests that change them."""
     shutil.copytree(complete.directory, tmp_path / "copy")
     return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
@@ -71,18 +97,24 @@ def fresh(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) ->
 
 
 class RemoteEngine(LocalEngine):
-    """Local engine that pickles shards and results, as remote workers require, and completes the shards in reverse order."""
+    """Local engine that pickles shards and results, as remote workers require, and completes the
+    shards in reverse order."""
 
     def map(
-        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[tuple[int, Item]],
+        device: torch.device,
     ) -> Iterator[tuple[int, Result]]:
         for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
             unpickled, index, item = pickle.loads(pickled)
             yield index, pickle.loads(pickle.dumps(unpickled(item)))
 
 
-def test_engine_does_not_affect_results(complete: Ranking, fresh: Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submission.rank.open_chosen_engine", lambda *_: nullcontext(RemoteEngine()))
+def test_engine_does_not_affect_results(
+    complete: Ranking, fresh: Ranking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aragorn.rank.open_chosen_engine", lambda *_: nullcontext(RemoteEngine()))
     assert fresh.rank() == read_files(complete.output)
     assert fresh.read_cache() == complete.read_cache()
 
@@ -106,21 +138,33 @@ def test_threads_and_other_systems_do_not_affect_runs(
     assert files["run.txt"] == files[f"aragorn-{systems[0]}.txt"]
 
 
-def rank_repeatedly(ranking: Ranking, systems: tuple[str, ...], expected: dict[str, bytes], seconds: float) -> None:
-    """Rank until the time is over, each time without the runs of the time before; assert the expected runs."""
+def rank_repeatedly(
+    ranking: Ranking, systems: tuple[str, ...], expected: dict[str, bytes], seconds: float
+) -> None:
+    """Rank until the time is over, each time without the runs of the time before; assert the
+    expected runs."""
     end = time.monotonic() + seconds
     while True:
         files = ranking.rank(*systems)
-        assert all(files[f"aragorn-{name}.txt"] == expected[f"aragorn-{name}.txt"] for name in systems)
+        assert all(
+            files[f"aragorn-{name}.txt"] == expected[f"aragorn-{name}.txt"] for name in systems
+        )
         if time.monotonic() >= end:
             return
         shutil.rmtree(ranking.output)
         time.sleep(seconds / 30)  # leaves the processor to the tests of other processes
 
 
-@pytest.mark.parametrize(("reader_count", "seconds"), [(2, 0), pytest.param(8, 60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("reader_count", "seconds"), [(2, 0), pytest.param(8, 60, marks=pytest.mark.slow)]
+)
 def test_processes_share_a_cache_directory(
-    reader_count: int, seconds: float, complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
+    reader_count: int,
+    seconds: float,
+    complete: Ranking,
+    topics_and_corpus: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
 ) -> None:
     expected, processes = read_files(complete.output), []
     for number in range(reader_count + 1):
@@ -128,12 +172,17 @@ def test_processes_share_a_cache_directory(
         ranking.cache = tmp_path / "cache"
         systems = KINDS if number == 0 else (KINDS[number % len(KINDS)], "sbert")
         arguments = ranking, systems, expected, seconds
-        processes.append(multiprocessing.get_context("fork").Process(target=rank_repeatedly, args=arguments))
+        processes.append(
+            multiprocessing.get_context("fork").Process(target=rank_repeatedly, args=arguments)
+        )
         processes[-1].start()
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * len(processes)
-    assert Ranking(tmp_path, topics_and_corpus, all_checkpoints_dir).read_cache() == complete.read_cache()
+    assert (
+        Ranking(tmp_path, topics_and_corpus, all_checkpoints_dir).read_cache()
+        == complete.read_cache()
+    )
 
 
 def test_order_of_arguments_and_files_does_not_affect_runs(
@@ -150,7 +199,8 @@ def test_order_of_arguments_and_files_does_not_affect_runs(
 
 @pytest.mark.parametrize("name", KINDS)
 def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) -> None:
-    """Stop the first execution before it renames an 8th complete file, the second before a 14th, and so on."""
+    """Stop the first execution before it renames an 8th complete file, the second before a 14th,
+    and so on."""
     replace, renames, stops = Path.replace, 0, 0
 
     def replace_or_stop(old: Path, new: Path) -> Path:
@@ -186,7 +236,9 @@ DAMAGES: dict[str, Change] = {
     "empty": lambda file: file.write_bytes(b""),
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-3]),
     "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
-    "a bit": lambda file: file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1])),
+    "a bit": lambda file: file.write_bytes(
+        file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1])
+    ),
     "reversed": reverse,
     "missing": Path.unlink,
     "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
@@ -194,23 +246,44 @@ DAMAGES: dict[str, Change] = {
 }
 
 
-CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"inputs": {}, "files": {"part-00000.npy": 7}}', DEEP)
+CONTENTS = (
+    "",
+    "[]",
+    "null",
+    "{}",
+    "\udcff",
+    '{"inputs": {}, "files": {"part-00000.npy": 7}}',
+    DEEP,
+)
 
 
 @pytest.mark.parametrize(
     ("results", "damages", "message"),
     [
-        ("cache/*/[!m]*", [*DAMAGES.values()], "checksum mismatch; rebuilding the file"),  # all but manifests
+        # all but manifests
+        ("cache/*/[!m]*", [*DAMAGES.values()], "checksum mismatch; rebuilding the file"),
         ("out/aragorn-*.txt", [*DAMAGES.values()], ""),
-        ("cache/*/manifest.json", [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS], ""),
+        (
+            "cache/*/manifest.json",
+            [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS],
+            "",
+        ),
     ],
     ids=["artifacts", "runs", "manifests"],
 )
 def test_damaged_results_are_rebuilt(
-    results: str, damages: list[Change], message: str, complete: Ranking, copy: Ranking, caplog: pytest.LogCaptureFixture
+    results: str,
+    damages: list[Change],
+    message: str,
+    complete: Ranking,
+    copy: Ranking,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Damage files by each kind of damage in turn; delete the runs, unless they are damaged, so that the cache is read."""
-    for file, damage in zip(sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False):
+    """Damage files by each kind of damage in turn; delete the runs, unless they are damaged, so
+    that the cache is read."""
+    for file, damage in zip(
+        sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False
+    ):
         damage(file)
     if not results.startswith("out"):
         shutil.rmtree(copy.output)
@@ -221,14 +294,21 @@ def test_damaged_results_are_rebuilt(
 
 @pytest.mark.parametrize("kind", ["topics", "corpus", "checkpoint"])
 def test_results_of_other_inputs_are_not_used(
-    kind: str, complete: Ranking, copy: Ranking, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
+    kind: str,
+    complete: Ranking,
+    copy: Ranking,
+    corpus_with_topics: Path,
+    checkpoints_copy: Path,
+    tmp_path: Path,
 ) -> None:
     if kind == "checkpoint":
         for seed, name in enumerate(("knrm", "gru", "snrm", "sbert")):
             write_tiny_ranker(checkpoints_copy, name, 50 + seed)
     else:
         file = corpus_with_topics / {"topics": "topics.xml", "corpus": "args-me.json"}[kind]
-        words = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["conclusion"].split()
+        words = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0][
+            "conclusion"
+        ].split()
         file.write_text(file.read_text().replace(words[0], words[1]))
     results, systems = [], KINDS[: 4 if kind == "checkpoint" else -1]
     for directory in (copy.directory, tmp_path / "fresh"):
@@ -240,11 +320,13 @@ def test_results_of_other_inputs_are_not_used(
     assert all(results[0][run] != old[run] for run in (f"aragorn-{name}.txt" for name in systems))
 
 
-def test_complete_results_are_reused(complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_results_are_reused(
+    complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for function in (
         "systems.execution.encode_rankings", "inference.pair_scoring.RemoteScorer", "inference.enrichment.enrich_texts",
         "retrieval.latent._build_index", "retrieval.dense._encode_missing", "data.args_me.read_arguments",
     ):  # fmt: skip
-        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
+        monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail
     shutil.rmtree(copy.output)
     assert copy.rank() == read_files(complete.output)

@@ -1,4 +1,5 @@
-"""Tests of commands on runs and documents: comparison of documents, labels of runs, directories of runs, checks of runs."""
+"""Tests of commands on runs and documents: comparison of documents, labels of runs, directories of
+runs, checks of runs."""
 
 import re
 import subprocess
@@ -7,15 +8,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aragorn.data.runs import read_run
+from aragorn.systems.execution import Component
 
-from submission.data.runs import read_run
-from submission.systems.execution import Component
 from tests.conftest import ROOT
 from tests.contract.conftest import Call
 
 
 def parse_table(output: str) -> dict[str, list[float]]:
-    """Map the labels in the first table of a comparison to the values of both documents and their difference."""
+    """Map the labels in the first table of a comparison to the values of both documents and their
+    difference."""
     _, _, table = output.partition("difference\n")
     lines = [line.split(maxsplit=3) for line in table.split("\n\n")[0].splitlines()]
     return {label: list(map(float, values)) for *values, label in lines}
@@ -23,7 +25,8 @@ def parse_table(output: str) -> dict[str, list[float]]:
 
 @pytest.fixture
 def flags(topics_and_corpus: Path, tiny_models: Path) -> list[object]:
-    """Return the flags of `rank` and `explain`; the first four, of input and checkpoints, are also those of `check`."""
+    """Return the flags of `rank` and `explain`; the first four, of input and checkpoints, are also
+    those of `check`."""
     return ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu"]
 
 
@@ -34,17 +37,24 @@ def test_explain_compares_two_documents(system: str, flags: list[object], call: 
     table = parse_table(output)
     score = table.pop("score")
     assert (code, score[2]) == (0, pytest.approx(score[1] - score[0], abs=2e-6))
-    assert all(difference == pytest.approx(second - first, abs=2e-6) for first, second, difference in table.values())
+    assert all(
+        difference == pytest.approx(second - first, abs=2e-6)
+        for first, second, difference in table.values()
+    )
     for position, document in enumerate(documents):
         code, single = call("explain", *flags, document)
         assert (code, f"score {score[position]:.6f}: " in single) == (0, True)
         if system == "dirichlet_rm3":  # the score is the sum of the contributions
-            assert sum(values[position] for values in table.values()) == pytest.approx(score[position], abs=1e-4)
+            assert sum(values[position] for values in table.values()) == pytest.approx(
+                score[position], abs=1e-4
+            )
     differences = [abs(values[2]) for label, values in table.items() if not label.endswith(" more")]
     assert differences == sorted(differences, reverse=True)
 
 
-def test_explain_states_that_no_run_contains_a_document(flags: list[object], tmp_path: Path, call: Call) -> None:
+def test_explain_states_that_no_run_contains_a_document(
+    flags: list[object], tmp_path: Path, call: Call
+) -> None:
     assert call("rank", *flags, "--system=bm25", "--depth=1000", "-o", tmp_path)[0] == 0
     run = read_run(tmp_path / "run.txt").groupby("qid")["docno"].agg(list)
     candidate, outsider = run["1"][0], next(docno for docno in run["2"] if docno not in run["1"])
@@ -54,21 +64,33 @@ def test_explain_states_that_no_run_contains_a_document(flags: list[object], tmp
         ("snrm", outsider, ["--input-run", tmp_path], f"not in {tmp_path / 'run.txt'}: no run contains it"),
         ("snrm", candidate, ["--input-run", tmp_path], ""),
     ):  # fmt: skip
-        code, output = call("explain", *flags, *options, "--system", system, "--qid=1", "--docno", docno)
+        code, output = call(
+            "explain", *flags, *options, "--system", system, "--qid=1", "--docno", docno
+        )
         assert (code, "no run contains it" in output, message in output) == (0, bool(message), True)
 
 
-def test_a_run_of_a_directory_is_reranked_under_a_label(flags: list[object], tmp_path: Path, call: Call) -> None:
-    assert call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "-o", tmp_path / "first")[0] == 0
+def test_a_run_of_a_directory_is_reranked_under_a_label(
+    flags: list[object], tmp_path: Path, call: Call
+) -> None:
+    assert (
+        call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "-o", tmp_path / "first")[0]
+        == 0
+    )
     rerank = ["rank", *flags, "--system=knrm", "--label=bm25"]
     code, output = call(*rerank, "-o", tmp_path / "again", "--input-run", tmp_path / "first")
     message = f"re-ranking {tmp_path / 'first' / 'run.txt'}; for another run, pass its file to --input-run: aragorn-bm25.txt, "
     assert (code, message in output) == (0, True)
-    assert {file.name for file in (tmp_path / "again").glob("*.txt")} == {"aragorn-bm25-knrm.txt", "run.txt"}
+    assert {file.name for file in (tmp_path / "again").glob("*.txt")} == {
+        "aragorn-bm25-knrm.txt",
+        "run.txt",
+    }
     metadata = yaml.safe_load((tmp_path / "again" / "ir-metadata.yml").read_text())
     assert (metadata["actor"], metadata["tag"]) == ({"team": "aragorn"}, "aragorn-bm25-knrm")
     assert set(read_run(tmp_path / "again" / "run.txt")["tag"]) == {"aragorn-bm25-knrm"}
-    code, output = call(*rerank, "-o", tmp_path / "file", "--input-run", tmp_path / "first" / "run.txt")
+    code, output = call(
+        *rerank, "-o", tmp_path / "file", "--input-run", tmp_path / "first" / "run.txt"
+    )
     assert (code, "pass its file" in output) == (0, False)
 
 
@@ -84,7 +106,10 @@ def test_unused_results_of_a_cache_are_named_with_their_size(
     code, output = call(*rank, tmp_path / "second")
     size, name = r"\(2\.\d MB\)", re.escape(ranking.name)
     assert code == 0
-    assert re.search(f"cache: 1 unused result of other systems, inputs, .*{size}; delete them if unneeded: {name}", output)
+    assert re.search(
+        f"cache: 1 unused result of other systems, inputs, .*{size}; delete them if unneeded: {name}",
+        output,
+    )
 
 
 @pytest.mark.slow
@@ -92,7 +117,7 @@ def test_a_script_in_another_folder_searches(tmp_path: Path) -> None:
     script = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from submission.search import load_system
+from aragorn.search import load_system
 documents = {"a": "Zoos are cruel.", "b": "I like tea."}
 print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(index=False))
 """
@@ -102,12 +127,24 @@ print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(in
     assert done.stdout.startswith("qid,docno,rank,score\nq1,a,1,0.00")
 
 
-def test_check_takes_several_runs_and_omits_checkpoints(flags: list[object], tmp_path: Path, call: Call) -> None:
+def test_check_takes_several_runs_and_omits_checkpoints(
+    flags: list[object], tmp_path: Path, call: Call
+) -> None:
     rank = ["rank", *flags, "-o", tmp_path]
     assert "run.txt: now" not in call(*rank, "--system=bm25", "--system=dirichlet_rm3")[1]
     message = "run.txt: now a copy of aragorn-dirichlet_rm3.txt, was aragorn-bm25.txt"
     assert [message in call(*rank, "--system=dirichlet_rm3")[1] for _ in range(2)] == [True, False]
-    runs = [tmp_path / "aragorn-bm25.txt", tmp_path / "aragorn-dirichlet_rm3.txt", tmp_path / "run.txt"]
-    code, output = call("check", *flags[:4], "--no-checkpoints", "--run", *runs[:2], "--run", runs[2])
-    assert (code, [f"OK     {run}" in output for run in runs], "checkpoint" in output) == (0, [True] * 3, False)
+    runs = [
+        tmp_path / "aragorn-bm25.txt",
+        tmp_path / "aragorn-dirichlet_rm3.txt",
+        tmp_path / "run.txt",
+    ]
+    code, output = call(
+        "check", *flags[:4], "--no-checkpoints", "--run", *runs[:2], "--run", runs[2]
+    )
+    assert (code, [f"OK     {run}" in output for run in runs], "checkpoint" in output) == (
+        0,
+        [True] * 3,
+        False,
+    )
     assert "checkpoint knrm" in call("check", *flags[:4], "--run", *runs)[1]

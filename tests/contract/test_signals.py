@@ -1,4 +1,5 @@
-"""Tests that an interruption at any time leaves complete runs and a usable cache, with a one-line message and exit code."""
+"""Tests that an interruption at any time leaves complete runs and a usable cache, with a one-line
+message and exit code."""
 
 import signal
 import subprocess
@@ -8,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aragorn.signals import MESSAGE, SIGNAL_EXIT_CODES
 
-from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import Call
 from tests.contract.input_files import touche, write_files
 
 pytestmark = pytest.mark.slow
-DELAYS = (0.0, 0.4, 1.6)  # seconds until the signal: during startup, the import of torch, or ranking
+# seconds until the signal: during startup, the import of torch, or ranking
+DELAYS = (0.0, 0.4, 1.6)
 STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
 
 
@@ -23,7 +25,16 @@ STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
 def command(tmp_path: Path, tiny_models: Path) -> list[str]:
     """Return a `rank` command that ranks a small input with bm25 and knrm, with a cache."""
     source = write_files(tmp_path / "input", touche())
-    paths = ["-i", source, "-o", tmp_path / "out", "--cache-dir", tmp_path / "cache", "--checkpoints", tiny_models]
+    paths = [
+        "-i",
+        source,
+        "-o",
+        tmp_path / "out",
+        "--cache-dir",
+        tmp_path / "cache",
+        "--checkpoints",
+        tiny_models,
+    ]
     return ["rank", *map(str, paths), "--device", "cpu", "--system", "bm25", "--system", "knrm"]
 
 
@@ -33,18 +44,24 @@ def default_signal_handlers() -> Iterator[None]:
 
     A background job ignores SIGINT, and child processes would inherit that.
     """
-    handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
+    handlers = {
+        signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES
+    }
     yield
     for signum, handler in handlers.items():
         signal.signal(signum, handler)
 
 
-@pytest.mark.parametrize("signum", [*SIGNAL_EXIT_CODES, signal.SIGKILL], ids=lambda signum: signum.name)
+@pytest.mark.parametrize(
+    "signum", [*SIGNAL_EXIT_CODES, signal.SIGKILL], ids=lambda signum: signum.name
+)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_signal_exits_cleanly_at_any_time(
     command: list[str], tmp_path: Path, call: Call, signum: signal.Signals, delay: float
 ) -> None:
-    process = subprocess.Popen([sys.executable, "-m", "submission", *command], cwd=ROOT, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aragorn", *command], cwd=ROOT, stderr=subprocess.PIPE
+    )
     time.sleep(delay)
     process.send_signal(signum)
     text, code = process.communicate(timeout=60)[1].decode(), SIGNAL_EXIT_CODES.get(signum, -signum)
@@ -62,8 +79,10 @@ def test_signal_exits_cleanly_at_any_time(
 
 
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
-def test_rank_runs_without_standard_streams(command: list[str], tmp_path: Path, call: Call, closed: str) -> None:
-    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "submission", *command]
+def test_rank_runs_without_standard_streams(
+    command: list[str], tmp_path: Path, call: Call, closed: str
+) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "aragorn", *command]
     assert subprocess.run(shell, cwd=ROOT, check=False).returncode == 0
     runs = read_files(tmp_path / "out")
     assert call(*command, "--overwrite")[0] == 0

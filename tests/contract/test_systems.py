@@ -7,43 +7,54 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-from submission.data.dataset import Dataset
-from submission.engine.base import CPU
-from submission.paths import CHECKPOINT_DIR
-from submission.rankings import COLUMNS, truncate_rankings, validate_rankings
-from submission.search.corpus import Corpus
-from submission.search.searcher import Searcher, SearchOptions
-from submission.storage.cache_directory import CacheDirectory
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.conclusion_bm25 import ConclusionStage
-from submission.systems.enrichment import Enrichment
-from submission.systems.ensemble import EnsembleStage
-from submission.systems.execution import CheckpointStore, Execution, iter_components
-from submission.systems.lexical import LexicalStage
+from aragorn.data.dataset import Dataset
+from aragorn.engine.base import CPU
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
+from aragorn.search.corpus import Corpus
+from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.conclusion_bm25 import ConclusionStage
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.ensemble import EnsembleStage
+from aragorn.systems.execution import CheckpointStore, Execution, iter_components
+from aragorn.systems.lexical import LexicalStage
 
 
 # In the default tier, `ensemble` represents both ensembles.
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "ensemble_thesis")) for name in SYSTEMS])
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "ensemble_thesis"))
+        for name in SYSTEMS
+    ]
+)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @contextmanager
-def open_execution(checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None) -> Iterator[Execution]:
+def open_execution(
+    checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None
+) -> Iterator[Execution]:
     with CacheDirectory(None, source) as cache:
-        yield Execution(Dataset(source, input_run=run, qid=qid), CheckpointStore(checkpoints), CPU, cache)
+        yield Execution(
+            Dataset(source, input_run=run, qid=qid), CheckpointStore(checkpoints), CPU, cache
+        )
 
 
 @pytest.fixture(scope="module")
 def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
-    """Open an execution without a supplied run, which the tests share so that each system ranks only once."""
+    """Open an execution without a supplied run, which the tests share so that each system ranks
+    only once."""
     with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
         yield execution
 
 
 @pytest.fixture(scope="module")
-def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
+def reranking(
+    execution: Execution, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Execution]:
     """Open an execution that re-ranks the run of `write_supplied_run`."""
     run = write_supplied_run(execution, tmp_path_factory.mktemp("run"))
     with open_execution(execution.checkpoints.directory, *execution.input.paths, run) as reranking:
@@ -53,18 +64,23 @@ def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def single_topic(execution: Execution) -> Iterator[Execution]:
     """Open an execution that ranks topic 2 only."""
-    with open_execution(execution.checkpoints.directory, *execution.input.paths, qid="2") as single_topic:
+    with open_execution(
+        execution.checkpoints.directory, *execution.input.paths, qid="2"
+    ) as single_topic:
         yield single_topic
 
 
 @pytest.fixture(scope="module")
 def searcher(execution: Execution) -> Iterator[Searcher]:
-    with Searcher(Corpus.from_paths(*execution.input.paths), execution.checkpoints, CPU) as searcher:
+    with Searcher(
+        Corpus.from_paths(*execution.input.paths), execution.checkpoints, CPU
+    ) as searcher:
         yield searcher
 
 
 def write_supplied_run(execution: Execution, directory: Path) -> Path:
-    """Write a run that includes short documents and documents without query terms, which no system retrieves."""
+    """Write a run that includes short documents and documents without query terms, which no system
+    retrieves."""
     documents = execution.input.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"
@@ -85,7 +101,10 @@ def test_rankings_have_the_documented_form(name: str, execution: Execution) -> N
 
 
 def test_systems_rank_differently(execution: Execution) -> None:
-    rankings = [execution.get_ranking(system.stage)[["qid", "docno", "score"]] for system in SYSTEMS.values()]
+    rankings = [
+        execution.get_ranking(system.stage)[["qid", "docno", "score"]]
+        for system in SYSTEMS.values()
+    ]
     assert len({ranking.to_csv() for ranking in rankings}) == len(SYSTEMS)
 
 
@@ -96,9 +115,14 @@ def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> No
     np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_search_equals_ranking_the_same_topic(name: str, execution: Execution, searcher: Searcher) -> None:
+def test_search_equals_ranking_the_same_topic(
+    name: str, execution: Execution, searcher: Searcher
+) -> None:
     listed, stage = execution.get_ranking(SYSTEMS[name].stage), SYSTEMS[name].stage
-    exact = all(isinstance(part, LexicalStage | ConclusionStage | Enrichment) for part in iter_components(stage))
+    exact = all(
+        isinstance(part, LexicalStage | ConclusionStage | Enrichment)
+        for part in iter_components(stage)
+    )
     rankings = searcher.rank(stage, execution.topics)
     pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
     options = SearchOptions(5, lambda system, docno: True, highlight=True)
@@ -108,8 +132,12 @@ def test_search_equals_ranking_the_same_topic(name: str, execution: Execution, s
         assert (answered.error, answered.ranked_count) == (None, len(hits))
         assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
         scores = [hit.score for hit in answered.hits]
-        np.testing.assert_allclose(scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
-        assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
+        np.testing.assert_allclose(
+            scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5
+        )
+        assert scores == pytest.approx(
+            [hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5
+        )
 
 
 def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> None:
@@ -117,13 +145,17 @@ def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> No
     listed = reranking.get_ranking(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
-    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, reranking.supplied_ranking[pairs].to_numpy()))
+    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(
+        map(tuple, reranking.supplied_ranking[pairs].to_numpy())
+    )
     if name != "bm25":  # returns the supplied ranking
         scores = SYSTEMS[name].stage.score(reranking, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum_to_scores(name: str, execution: Execution, single_topic: Execution) -> None:
+def test_explanations_sum_to_scores(
+    name: str, execution: Execution, single_topic: Execution
+) -> None:
     stage, ranking = SYSTEMS[name].stage, execution.get_ranking(SYSTEMS[name].stage)
     for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
         explanation = stage.explain(single_topic, row.qid, row.docno)
@@ -137,13 +169,23 @@ def test_explanations_sum_to_scores(name: str, execution: Execution, single_topi
 def test_ensemble_ranks_the_top_100_of_each_member(execution: Execution) -> None:
     stage = SYSTEMS["ensemble"].stage
     assert isinstance(stage, EnsembleStage)
-    tops = pd.concat([truncate_rankings(execution.get_ranking(member), 100) for _, member in stage.members])
-    rankings = [{*map(tuple, ranking[["qid", "docno"]].to_numpy())} for ranking in (execution.get_ranking(stage), tops)]
+    tops = pd.concat(
+        [truncate_rankings(execution.get_ranking(member), 100) for _, member in stage.members]
+    )
+    rankings = [
+        {*map(tuple, ranking[["qid", "docno"]].to_numpy())}
+        for ranking in (execution.get_ranking(stage), tops)
+    ]
     assert rankings[0] == rankings[1]
 
 
 def test_catalogue_needs_all_shipped_checkpoints() -> None:
-    needed = {part.checkpoint for system in SYSTEMS.values() for part in iter_components(system.stage) if part.checkpoint}
+    needed = {
+        part.checkpoint
+        for system in SYSTEMS.values()
+        for part in iter_components(system.stage)
+        if part.checkpoint
+    }
     stored = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert len(stored) >= 25
     assert stored <= needed

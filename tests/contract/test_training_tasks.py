@@ -1,4 +1,5 @@
-"""Tests of all training tasks: resumption to the same bytes, micro-batches, validation, and refusal of damaged tables."""
+"""Tests of all training tasks: resumption to the same bytes, micro-batches, validation, and refusal
+of damaged tables."""
 
 from __future__ import annotations
 
@@ -16,45 +17,58 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.errors import InputError, TrainingError, UsageError
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.tokenisers import MaxLengths
+from aragorn_training.__main__ import main
+from aragorn_training.data.distillation import get_table_path
+from aragorn_training.data.quality import COLUMNS
+from aragorn_training.data.word_vectors import get_default_folder_name
+from aragorn_training.fitting import training_loop
+from aragorn_training.fitting.fit import _Run, fit
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
+from aragorn_training.fitting.task import Task, TrainableNetwork
+from aragorn_training.fitting.training_loop import Schedule, TrainingState
+from aragorn_training.sbert.trainer import TrainingSetup
+from aragorn_training.tasks import list_task_names
+from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
+from aragorn_training.tasks.contrastive import ContrastiveSpec
+from aragorn_training.tasks.distillation import DistillationSpec
+from aragorn_training.tasks.language_model import LanguageModelSpec
+from aragorn_training.tasks.pairs import PairwiseSpec
+from aragorn_training.tasks.quality import QualitySpec
+from aragorn_training.tasks.tagging import TaggingSpec
+from aragorn_training.tasks.term_weighting import TermWeightingSpec
 from msgspec.structs import replace
 
-from submission.errors import InputError, TrainingError, UsageError
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.tokenisers import MaxLengths
 from tests.conftest import read_files
 from tests.unit.training.conftest import write_encoder
 from tests.unit.training.data.quality_files import write_ukp
 from tests.unit.training.data.tagging_files import write_tagged
-from training.__main__ import main
-from training.data.distillation import get_table_path
-from training.data.quality import COLUMNS
-from training.data.word_vectors import get_default_folder_name
-from training.fitting import training_loop
-from training.fitting.fit import _Run, fit
-from training.fitting.initialisation import build_network
-from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
-from training.fitting.task import Task, TrainableNetwork
-from training.fitting.training_loop import Schedule, TrainingState
-from training.sbert.trainer import TrainingSetup
-from training.tasks import list_task_names
-from training.tasks.augmented_sbert import AugmentedSBERTSpec
-from training.tasks.contrastive import ContrastiveSpec
-from training.tasks.distillation import DistillationSpec
-from training.tasks.language_model import LanguageModelSpec
-from training.tasks.pairs import PairwiseSpec
-from training.tasks.quality import QualitySpec
-from training.tasks.tagging import TaggingSpec
-from training.tasks.term_weighting import TermWeightingSpec
 
 CPU = torch.device("cpu")
-BERT: dict[str, Any] = {"encoder": EncoderSettings(learning_rate=1e-3, frozen_layers=2), "lengths": MaxLengths(20, 30)}
-TAGGER = {"dimensions": 6, "letter_dimensions": 4, "filters": 3, "hidden": 6, "dropout": 0.1, "longest": 12}
+BERT: dict[str, Any] = {
+    "encoder": EncoderSettings(learning_rate=1e-3, frozen_layers=2),
+    "lengths": MaxLengths(20, 30),
+}
+TAGGER = {
+    "dimensions": 6,
+    "letter_dimensions": 4,
+    "filters": 3,
+    "hidden": 6,
+    "dropout": 0.1,
+    "longest": 12,
+}
 
 
 def build_recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
-    """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half a batch."""
+    """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half
+    a batch."""
     sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
-    training = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes)
+    training = TrainingSettings(
+        epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes
+    )
     return Recipe(task=task, network=network, training=training, **({"ranker": "knrm"} | fields))
 
 
@@ -73,7 +87,9 @@ RECIPES = {  # with batch sizes for three batches per epoch, the last of which i
         ranker=None, enricher="targer",
     ),
 }  # fmt: skip
-STUDENT = AugmentedSBERTSpec(loss="cosent", pairs="gold and silver", gold_arguments=20, max_silver_pairs=30)
+STUDENT = AugmentedSBERTSpec(
+    loss="cosent", pairs="gold and silver", gold_arguments=20, max_silver_pairs=30
+)
 
 
 KNOWN = {  # losses and metrics at both validations, and the first metric of the last baseline
@@ -103,7 +119,17 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
     write_ukp(directory / "quality", debates=5)
     write_tagged(directory / "tags")
     write_encoder(directory / "tiny", 0)
-    vectors = ["vectors", "--surface-tokens", "word2vec", "--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1"]
+    vectors = [
+        "vectors",
+        "--surface-tokens",
+        "word2vec",
+        "--dimensions",
+        "6",
+        "--minimum-frequency",
+        "2",
+        "--epochs",
+        "1",
+    ]
     for command in (
         ["quality", "-i", str(directory / "quality")], ["tags", "-i", str(directory / "tags")],
         ["passages", "-i", str(corpus)], vectors,
@@ -111,38 +137,72 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
         assert main(["prepare", *command, "--work-dir", str(work)]) == 0
     rng = np.random.default_rng(0)
     rows = [
-        ("fusion", f"topic {n}", f"topica{chr(97 + n % 10)}", f"d{n}-{i}", f"fillera {'topicab ' * i}", rng.normal(i))
+        (
+            "fusion",
+            f"topic {n}",
+            f"topica{chr(97 + n % 10)}",
+            f"d{n}-{i}",
+            f"fillera {'topicab ' * i}",
+            rng.normal(i),
+        )
         for n in range(12)
         for i in range(8)
     ]
-    store = ArtifactStore(get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}})
-    store.build_files([get_table_path(work).name], lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file))
+    store = ArtifactStore(
+        get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}}
+    )
+    store.build_files(
+        [get_table_path(work).name],
+        lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file),
+    )
     return work
 
 
 def replace_encoder(recipe: Recipe, work: Path) -> Recipe:
-    """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder settings."""
+    """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder
+    settings."""
     encoder = recipe.encoder
-    return replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny"))) if encoder != EncoderSettings() else recipe
+    return (
+        replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny")))
+        if encoder != EncoderSettings()
+        else recipe
+    )
 
 
 def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
     """Build the network of a recipe and the training task that fits it."""
     recipe = replace_encoder(RECIPES[task], work)
-    trainee = build_network(recipe, work / get_default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
+    trainee = build_network(
+        recipe,
+        work / get_default_folder_name(recipe.task.surface_vector_method),
+        work / "checkpoints",
+    )
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
-    """Train a network and return its checkpoint, `work / name`; the training state is in work/fit/TASK."""
-    recipe, checkpoint, run = replace_encoder(recipe, work), work / name, recipe.task.get_table_name()
-    fit(run, recipe, work, work / get_default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
+    """Train a network and return its checkpoint, `work / name`; the training state is in
+    work/fit/TASK."""
+    recipe, checkpoint, run = (
+        replace_encoder(recipe, work),
+        work / name,
+        recipe.task.get_table_name(),
+    )
+    fit(
+        run,
+        recipe,
+        work,
+        work / get_default_folder_name(recipe.task.surface_vector_method),
+        checkpoint,
+        CPU,
+    )
     return checkpoint
 
 
 @contextmanager
 def stop_at(owner: Any, name: str, call: int) -> Iterator[None]:
-    """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`; fail if it never occurs."""
+    """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`;
+    fail if it never occurs."""
     function, calls = getattr(owner, name), iter(range(10**6))
 
     def call_or_stop(*arguments: Any, **named: Any) -> Any:
@@ -165,16 +225,24 @@ STOPS = [  # function and number of the call in which a run stops
 
 
 @pytest.fixture(scope="module", params=RECIPES)
-def uninterrupted(request: pytest.FixtureRequest, work: Path) -> tuple[str, dict[str, bytes], bytes]:
-    """Train each task without interruption; return the task's name, the files of the checkpoint by path, and the log."""
+def uninterrupted(
+    request: pytest.FixtureRequest, work: Path
+) -> tuple[str, dict[str, bytes], bytes]:
+    """Train each task without interruption; return the task's name, the files of the checkpoint by
+    path, and the log."""
     task = request.param
     files = read_files(train(RECIPES[task], work, f"{task} uninterrupted"))
     return task, files, (work / "fit" / task / "log.jsonl").read_bytes()
 
 
-def test_first_steps_have_known_losses_and_metrics(uninterrupted: tuple[str, dict[str, bytes], bytes]) -> None:
+def test_first_steps_have_known_losses_and_metrics(
+    uninterrupted: tuple[str, dict[str, bytes], bytes],
+) -> None:
     task, files, log = uninterrupted
-    rows, metrics = [json.loads(line) for line in log.splitlines()], json.loads(files["metrics.json"])
+    rows, metrics = (
+        [json.loads(line) for line in log.splitlines()],
+        json.loads(files["metrics.json"]),
+    )
     assert metrics["log"] == rows
     baseline = [values for values in metrics.values() if isinstance(values, dict)][-1]
     keys = ("loss", RECIPES[task].task.curve.selection_metric)
@@ -198,9 +266,14 @@ def test_stopped_runs_resume_with_the_same_bytes(
     assert re.findall(r"Resuming at step (\d+)", caplog.text) == ["3", "3", "6"]
     train(recipe, work, resumed)
     assert f"{work / resumed}: already complete, skipped" in caplog.text
-    with pytest.raises(UsageError, match="saved with another recipe, other data or other code; pass --restart"):
+    with pytest.raises(
+        UsageError, match="saved with another recipe, other data or other code; pass --restart"
+    ):
         train(replace(recipe, seed=1), work, resumed)
-    with patch("training.fitting.fit.code_fingerprint", return_value="edited"), pytest.raises(UsageError, match="other code"):
+    with (
+        patch("aragorn_training.fitting.fit.code_fingerprint", return_value="edited"),
+        pytest.raises(UsageError, match="other code"),
+    ):
         train(recipe, work, resumed)
     (run_dir / "state.pt").write_bytes(b"garbage")
     with pytest.raises(InputError, match=r"(?s)state.pt: damaged .* pass --restart"):
@@ -216,19 +289,28 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
         with stop_at(TrainingSetup, "train", call):
             train(student, work, "stopped student")
     assert read_files(train(student, work, "resumed student")) == expected
-    assert {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)} == set(list_task_names())  # all covered
+    # all covered
+    assert {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)} == set(
+        list_task_names()
+    )
 
 
-@pytest.mark.parametrize("task", sorted(RECIPES.keys() - {"contrastive"}))  # its negatives come from the micro-batch
+# its negatives come from the micro-batch
+@pytest.mark.parametrize("task", sorted(RECIPES.keys() - {"contrastive"}))
 def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work: Path) -> None:
     results = []
     for sizes in ([7], [3, 2, 2]):
         trainee, examples = build(task, work)
         network, batch = trainee.network.eval(), np.arange(7)[::-1].copy()
         torch.manual_seed(3)  # negative samples of the language model
-        losses = [examples.compute_loss(network, rows, batch) for rows in np.split(batch, np.cumsum(sizes)[:-1])]
+        losses = [
+            examples.compute_loss(network, rows, batch)
+            for rows in np.split(batch, np.cumsum(sizes)[:-1])
+        ]
         sum(losses).backward()  # type: ignore[union-attr]
-        gradients = [value.grad.to_dense() for value in network.parameters() if value.grad is not None]
+        gradients = [
+            value.grad.to_dense() for value in network.parameters() if value.grad is not None
+        ]
         results.append([torch.stack(losses).sum().detach(), *gradients])
     assert results[0][0] > 1e-3
     for summed, expected in zip(results[1], results[0], strict=True):
@@ -268,7 +350,7 @@ TABLES = {  # table and the kind of data that it contains
 @pytest.mark.parametrize("task", TABLES)
 def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_path: Path) -> None:
     file, kind = TABLES[task]
-    command = f"run `python -m training prepare {kind} -i INPUT --work-dir "
+    command = f"run `aragorn-training prepare {kind} -i INPUT --work-dir "
     trainee, spec = build(task, work)[0], RECIPES[task].task
     copy = Path(shutil.copytree(work, tmp_path / "work"))
     (copy / file).write_bytes(b"PAR1 garbage")
@@ -284,8 +366,12 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
             spec.prepare_again(tmp_path, tmp_path, {"qrels": {"judged": "0"}, "runs": {}})
 
 
-@pytest.mark.parametrize(("task", "folder"), [("quality", "quality"), ("term_weighting", "passages")])
-def test_data_are_prepared_again_to_the_same_bytes(task: str, folder: str, work: Path, corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "folder"), [("quality", "quality"), ("term_weighting", "passages")]
+)
+def test_data_are_prepared_again_to_the_same_bytes(
+    task: str, folder: str, work: Path, corpus: Path, tmp_path: Path
+) -> None:
     source = work.parent / "quality" if task == "quality" else corpus
     RECIPES[task].task.prepare_again(source, tmp_path, {"qrels": {}, "runs": {}})
     assert read_files(tmp_path / folder) == read_files(work / folder)
@@ -294,5 +380,7 @@ def test_data_are_prepared_again_to_the_same_bytes(task: str, folder: str, work:
 @pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
 def test_document_sets_need_qrels(documents: str, work: Path) -> None:
     recipe = replace(RECIPES["term_weighting"], task=TermWeightingSpec(documents=documents))
-    with pytest.raises(InputError, match=f'prepared without .*, which documents = "{documents}" needs'):
+    with pytest.raises(
+        InputError, match=f'prepared without .*, which documents = "{documents}" needs'
+    ):
         recipe.task.build_task(recipe, build("term_weighting", work)[0], work, CPU)

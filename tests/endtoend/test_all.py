@@ -1,4 +1,5 @@
-"""Tests of `all`: its graph, its plan, the order of its processes, resumption, and the whole of it on the sample."""
+"""Tests of `all`: its graph, its plan, the order of its processes, resumption, and the whole of it
+on the sample."""
 
 import json
 import os
@@ -11,25 +12,26 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.signals import install_handlers
+from aragorn_training.__main__ import main
+from aragorn_training.cli import scheduler
+from aragorn_training.cli.scheduler import Records, Scheduler
+from aragorn_training.cli.steps import Sources, Step, build_graph
+from aragorn_training.fusion import evaluation
 from transformers import BertConfig, BertModel
 
-from submission.inference.pretrained import PretrainedEncoder
-from submission.paths import CHECKPOINT_DIR
-from submission.signals import install_handlers
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, read_files
 from tests.endtoend.conftest import FORK, AssertFails, Capture, ForkedProcess, Log
 from tests.unit.training.data.quality_files import write_ukp, write_webis
 from tests.unit.training.data.tagging_files import write_tagged
-from training.__main__ import main
-from training.cli import scheduler
-from training.cli.scheduler import Records, Scheduler
-from training.cli.steps import Sources, Step, build_graph
-from training.fusion import evaluation
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RunSteps = Callable[..., tuple[list[str], list[list[str]]]]
-TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
-# Replacement for Python: log the start (with GPU and flags) and the end of a step, write its output, and fail for `broken`.
+TINY_CONFIGS = ROOT / "training" / "aragorn_training" / "configs" / "sample"
+# Replacement for Python: log the start (with GPU and flags) and the end of a step, write its
+# output, and fail for `broken`.
 JOB = """#!/bin/bash
 echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
 [ "$4" != broken ] || { echo "error: dead" >&2; exit 7; }
@@ -43,36 +45,57 @@ REQUIREMENTS = {
 
 def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
     steps = build_graph(Sources(SAMPLE, tmp_path, None, QRELS))
-    assert {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()} <= set(steps)
+    assert {
+        path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()
+    } <= set(steps)
     assert sum(name.startswith("prepare ") for name in steps) == 6
     for index, step in enumerate(steps.values()):
         assert set(step.requires) <= set([*steps][:index])
     requirements = {name: {*step.requires} - {"prepare pairs"} for name, step in steps.items()}
     assert requirements["cedr_knrm"] == {"vanilla_bert"}
     assert requirements["ensemble_thesis"] == requirements["ensemble"] - {"snrm"}
-    assert requirements["targer_essays"] == {"prepare tags", "prepare vectors-word2vec", "targer_language"}
-    assert requirements["deepct_bm25_rm3"] == {"deepct", "deepct_dirichlet"}  # whose cache holds the enriched documents
+    assert requirements["targer_essays"] == {
+        "prepare tags",
+        "prepare vectors-word2vec",
+        "targer_language",
+    }
+    # whose cache holds the enriched documents
+    assert requirements["deepct_bm25_rm3"] == {"deepct", "deepct_dirichlet"}
     assert requirements["quality"] == {"prepare quality", "tfr_bert", "dirichlet"}
     assert {"ensemble", "sbert", "dirichlet_thesis"} <= requirements["fusion"]
     assert "deepct_dirichlet" not in requirements["fusion"]  # a candidate member
-    without_data = {"targer_essays", "targer_dirichlet", "tfr_bert", "quality", "prepare tags", "prepare quality"}
+    without_data = {
+        "targer_essays",
+        "targer_dirichlet",
+        "tfr_bert",
+        "quality",
+        "prepare tags",
+        "prepare quality",
+    }
     assert {name for name, step in steps.items() if "--data" in step.missing} == without_data
     assert not without_data & requirements["fusion"]
-    judged = {name for name, step in build_graph(Sources(SAMPLE, tmp_path)).items() if "--qrels" in step.missing}
+    judged = {
+        name
+        for name, step in build_graph(Sources(SAMPLE, tmp_path)).items()
+        if "--qrels" in step.missing
+    }
     assert judged >= {"deepct", "dirichlet", "fusion"}
     assert "knrm" not in judged
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSteps:
-    """Return a function that runs steps with JOB, and returns the failed ones and what the jobs have logged, in words."""
+    """Return a function that runs steps with JOB, and returns the failed ones and what the jobs
+    have logged, in words."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     monkeypatch.setenv("OUT", str(tmp_path))
 
-    def run_steps(steps: dict[str, Step], device: str = "cpu", gpus: tuple[str, ...] = ()) -> tuple[list[str], list[list[str]]]:
+    def run_steps(
+        steps: dict[str, Step], device: str = "cpu", gpus: tuple[str, ...] = ()
+    ) -> tuple[list[str], list[list[str]]]:
         (tmp_path / "log").write_text("")
         records = Records(steps, tmp_path)
         remaining = [name for name in steps if records.get_state(name) != "finished"]
@@ -93,16 +116,22 @@ def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -
     }  # fmt: skip
 
 
-def test_steps_run_side_by_side_after_their_requirements(run: RunSteps, tmp_path: Path, caplog: Log) -> None:
+def test_steps_run_side_by_side_after_their_requirements(
+    run: RunSteps, tmp_path: Path, caplog: Log
+) -> None:
     failed, jobs = run(build_steps(tmp_path))
     events = [(event, name) for event, name, *_ in jobs]
     assert failed == ["broken", "ensemble"]
     assert {*events[2:4]} == {("begin", "start"), ("begin", "broken")}  # two processes at a time
     assert events.index(("end", "start")) < events.index(("begin", "network"))
-    assert f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}: error: dead" in caplog.text
+    assert (
+        f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}: error: dead"
+        in caplog.text
+    )
     assert "ensemble: skipped, since broken failed" in caplog.text
     assert (tmp_path / "steps" / "broken.log").read_text() == "error: dead\n"
-    assert run(build_steps(tmp_path))[1] == [["begin", "broken"], ["end", "broken"]]  # the others are finished
+    # the others are finished
+    assert run(build_steps(tmp_path))[1] == [["begin", "broken"], ["end", "broken"]]
     jobs = run(build_steps(tmp_path, changed="start"))[1]
     flags = {name: flags for event, name, *flags in jobs if event == "begin"}
     assert flags == {"broken": [], "start": ["--more", "--restart"], "network": ["--restart"]}
@@ -132,15 +161,34 @@ def test_signals_stop_the_processes_of_steps(run: RunSteps, tmp_path: Path) -> N
 def test_steps_that_use_the_device_share_the_gpus(run: RunSteps, tmp_path: Path) -> None:
     jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
     assert [event for event, *_ in jobs] == ["begin", "end"] * 4
-    assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {("5", "--device", "cuda")}
+    assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {
+        ("5", "--device", "cuda")
+    }
 
 
 @pytest.mark.usefixtures("run")
-def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, assert_fails: AssertFails) -> None:
-    command = ["all", "-i", str(SAMPLE), "--work-dir", str(tmp_path), "--recipes", str(TINY_CONFIGS), "--only"]
+def test_plan_lists_states_and_missing_inputs(
+    tmp_path: Path, capsys: Capture, assert_fails: AssertFails
+) -> None:
+    command = [
+        "all",
+        "-i",
+        str(SAMPLE),
+        "--work-dir",
+        str(tmp_path),
+        "--recipes",
+        str(TINY_CONFIGS),
+        "--only",
+    ]
     assert main([*command, "cedr_knrm", "--plan"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    starts = [["step", "state"], ["prepare", "pairs"], ["vanilla_bert", "new"], ["cedr_knrm", "new"], ["remaining:", "about"]]
+    starts = [
+        ["step", "state"],
+        ["prepare", "pairs"],
+        ["vanilla_bert", "new"],
+        ["cedr_knrm", "new"],
+        ["remaining:", "about"],
+    ]
     assert [line[:2] for line in lines if line] == starts  # no input of another step is missing
     assert lines[4][-6:] == ["and", "2", "steps", "of", "unknown", "duration"]
     assert lines[3][-3:] == ["prepare", "pairs,", "vanilla_bert"]
@@ -149,9 +197,17 @@ def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, a
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
     assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")
     for option in ("-i", "--data", "--qrels", "--recipes"):
-        assert_fails(3, "absent: not found; check the path", *command[:-1], "--plan", option, tmp_path / "absent")
+        assert_fails(
+            3,
+            "absent: not found; check the path",
+            *command[:-1],
+            "--plan",
+            option,
+            tmp_path / "absent",
+        )
     assert main([*command, "prepare pairs"]) == 0
-    assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("remaining: ")  # no table without rows
+    # no table without rows
+    assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("remaining: ")
 
 
 @pytest.fixture
@@ -164,7 +220,9 @@ def tiny_configs(tmp_path: Path) -> Path:
     shutil.copy(PretrainedEncoder("all-MiniLM-L6-v2").folder / "tokenizer.json", encoder)
     (tmp_path / "recipes").mkdir()
     for file in TINY_CONFIGS.glob("*.toml"):
-        text = file.read_text().replace("frozen_layers = 5", f'name = "{encoder}"\nfrozen_layers = 0')
+        text = file.read_text().replace(
+            "frozen_layers = 5", f'name = "{encoder}"\nfrozen_layers = 0'
+        )
         (tmp_path / "recipes" / file.name).write_text(text)
     return tmp_path / "recipes"
 
@@ -179,17 +237,42 @@ def test_all_checkpoints_are_made_from_the_sample(
     monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
     monkeypatch.setattr(evaluation, "N_REPETITIONS", 2)
     work, released = tmp_path / "work", tmp_path / "released"
-    command = ["all", "-i", str(SAMPLE), "--work-dir", str(work), "--data", str(tmp_path / "data"), "--qrels", str(QRELS)]
-    command += ["--recipes", str(tiny_configs), "--device", "cpu", "--processes", "2", "--checkpoints", str(released)]
+    command = [
+        "all",
+        "-i",
+        str(SAMPLE),
+        "--work-dir",
+        str(work),
+        "--data",
+        str(tmp_path / "data"),
+        "--qrels",
+        str(QRELS),
+    ]
+    command += [
+        "--recipes",
+        str(tiny_configs),
+        "--device",
+        "cpu",
+        "--processes",
+        "2",
+        "--checkpoints",
+        str(released),
+    ]
     assert main([*command, "--output", str(released)]) == 0
     names = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert {path.name for path in released.iterdir()} == names
-    assert all(read_files(released / name) == read_files(work / "checkpoints" / name) for name in names)
+    assert all(
+        read_files(released / name) == read_files(work / "checkpoints" / name) for name in names
+    )
     assert " not stored " in capsys.readouterr().out
     assert main(command) == 0  # nothing is left to do
     output = capsys.readouterr().out
     step_count = len(build_graph(Sources(SAMPLE, tmp_path)))
-    assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == (step_count, 0, 0)
+    assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == (
+        step_count,
+        0,
+        0,
+    )
     assert output.count(" OK ") > 60
     provenance = json.loads((released / "knrm" / "provenance.json").read_text())
     provenance["recipe"]["seed"] += 1

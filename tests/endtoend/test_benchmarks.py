@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, inference_engines, rank, reading, scaling, search, training, word_networks
+from tests.benchmarks import (
+    encoders,
+    indexes,
+    inference_engines,
+    rank,
+    reading,
+    scaling,
+    search,
+    training,
+    word_networks,
+)
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size
@@ -18,24 +28,34 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "cedr_knrm": lambda _: [encoders.build_bert_benchmark("cedr_knrm", SAMPLE, 0.9, max_pairs=6)],
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
     "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3)],
-    "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(SAMPLE, max_documents=3, max_premises=4),
-    "inference_engines": lambda _: inference_engines.build_benchmarks(SAMPLE, max_pairs=4, max_premises=3, max_documents=2),
+    "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(
+        SAMPLE, max_documents=3, max_premises=4
+    ),
+    "inference_engines": lambda _: inference_engines.build_benchmarks(
+        SAMPLE, max_pairs=4, max_premises=3, max_documents=2
+    ),
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],
     "knrm_training": lambda _: [training.build_benchmark("knrm", 2, 5, vocabulary_size=300)],
     "targer": lambda _: [encoders.build_tagging_benchmark(SAMPLE, max_premises=3)],
     "bm25": lambda _: [indexes.build_bm25_benchmark(SAMPLE)],
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
-    "memory": lambda work: [compare_with_target("", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")],
+    "memory": lambda work: [
+        compare_with_target("", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")
+    ],
     "search": lambda work: search.measure_search(SAMPLE, work, 0.3, 1, 2),
-    "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
+    "corpus": lambda work: reading.measure_corpus(
+        write_full_size(SAMPLE, work / "full", 1200), work, 1
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # warnings of the baselines
 @pytest.mark.parametrize("name", SMALL)
-def test_both_sides_are_measured(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_sides_are_measured(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     for item in SMALL[name](tmp_path):
         result = compare(item, 1) if isinstance(item, Benchmark) else item

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from aragorn.__main__ import main as aragorn
+from aragorn.data.runs import read_run
+from aragorn.errors import CheckpointError, OutputError
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn_training.__main__ import main
+from aragorn_training.fitting.initialisation import read_encoder_config
 
-from submission.__main__ import main as submission
-from submission.data.runs import read_run
-from submission.errors import CheckpointError, OutputError
-from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import load_checkpoint
 from tests.conftest import needs_bfloat16
 from tests.endtoend.conftest import AssertFails
-from training.__main__ import main
-from training.fitting.initialisation import read_encoder_config
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -42,12 +42,20 @@ micro_batch_size = 8
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
-    """Return a function that writes a recipe, with `lines` after those of [encoder], and returns the command that fits it."""
+    """Return a function that writes a recipe, with `lines` after those of [encoder], and returns
+    the command that fits it."""
 
     def command(ranker: str, frozen: int = -1, lines: str = "", epochs: int = 1) -> list[str]:
         recipe = RECIPE.format(ranker=ranker, frozen=frozen, lines=lines, epochs=epochs)
         (tmp_path / f"{ranker}.toml").write_text(recipe)
-        return ["fit", str(tmp_path / f"{ranker}.toml"), "--work-dir", str(work_dir), "--device", "cpu"]
+        return [
+            "fit",
+            str(tmp_path / f"{ranker}.toml"),
+            "--work-dir",
+            str(work_dir),
+            "--device",
+            "cpu",
+        ]
 
     return command
 
@@ -57,28 +65,54 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
 def test_precisions_differ_slightly_and_are_cached_separately(
     ranker: str, all_checkpoints_dir: Path, make_input: Callable[..., Path], tmp_path: Path
 ) -> None:
-    flags = ["-i", str(make_input()), "--checkpoints", str(all_checkpoints_dir), "--system", ranker, "--device", "cpu"]
+    flags = [
+        "-i",
+        str(make_input()),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--system",
+        ranker,
+        "--device",
+        "cpu",
+    ]
 
     def rank(output: str, *extra: str) -> dict[tuple[str, str], float]:
-        assert submission(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
-        return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
+        assert aragorn(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
+        return {
+            (row.qid, row.docno): row.score
+            for row in read_run(tmp_path / output / "run.txt").itertuples()
+        }
 
     cache, half_precision = ("--cache-dir", str(tmp_path / "cache")), ("--precision", "bfloat16")
     full, half = rank("full", *cache), rank("half", *cache, *half_precision)
-    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # of so few conclusions, SBERT retrieves all
-    assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
+    # of so few conclusions, SBERT retrieves all
+    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]
+    assert sorted(full) == (
+        everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")]
+    )
     assert full.keys() == half.keys()
-    assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02 * max(1, *map(abs, full.values()))
+    assert (
+        0
+        < max(abs(full[pair] - half[pair]) for pair in full)
+        < 0.02 * max(1, *map(abs, full.values()))
+    )
     assert half == rank("half uncached", *half_precision)
-    assert submission(["rank", *flags, "-o", str(tmp_path / "full"), *half_precision]) == OutputError.exit_code
+    assert (
+        aragorn(["rank", *flags, "-o", str(tmp_path / "full"), *half_precision])
+        == OutputError.exit_code
+    )
 
 
-def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Fit, work_dir: Path, encoder: Path) -> None:
+def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(
+    fit: Fit, work_dir: Path, encoder: Path
+) -> None:
     assert main(fit("vanilla_bert", frozen=1, lines="bfloat16 = true")) == 0
     checkpoint = work_dir / "checkpoints" / "vanilla_bert"
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
-    assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
+    assert {
+        str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")
+    } == {"torch.float16"}
     assert stored["linear.weight"].dtype == torch.float32
     weights = load_checkpoint(checkpoint).network.state_dict()
     pretrained = PretrainedEncoder(encoder.name).load_encoder_weights()
@@ -87,22 +121,46 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Fit, work_
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
     assert (weights[changed] - pretrained[changed]).abs().max() > 1e-3
     tensors = safetensors.torch.load_file(encoder / "model.safetensors")
-    safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"trained with another version of the encoder .* copy the original files into"):
+    safetensors.torch.save_file(
+        {name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors"
+    )
+    with pytest.raises(
+        CheckpointError,
+        match=r"trained with another version of the encoder .* copy the original files into",
+    ):
         load_checkpoint(checkpoint)
 
 
-def test_frozen_encoder_needs_no_training(fit: Fit, work_dir: Path, encoder: Path, assert_fails: AssertFails) -> None:
-    assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit("sbert", frozen=2))
-    assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit("sbert", frozen=1, epochs=0))
+def test_frozen_encoder_needs_no_training(
+    fit: Fit, work_dir: Path, encoder: Path, assert_fails: AssertFails
+) -> None:
+    assert_fails(
+        2,
+        "training.epochs is 1 but all parameters are frozen; set it to 0",
+        *fit("sbert", frozen=2),
+    )
+    assert_fails(
+        2,
+        "training.epochs is 0 but the network has trainable parameters",
+        *fit("sbert", frozen=1, epochs=0),
+    )
     assert main(fit("sbert", frozen=2, epochs=0)) == 0
     checkpoint = work_dir / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
-    weights, pretrained = load_checkpoint(checkpoint).network.state_dict(), PretrainedEncoder(encoder.name)
-    assert all(torch.equal(weights[name], tensor) for name, tensor in pretrained.load_encoder_weights().items())
+    weights, pretrained = (
+        load_checkpoint(checkpoint).network.state_dict(),
+        PretrainedEncoder(encoder.name),
+    )
+    assert all(
+        torch.equal(weights[name], tensor)
+        for name, tensor in pretrained.load_encoder_weights().items()
+    )
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["encoder cosine"]
-    assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
+    assert (
+        "with its pretrained encoder, not fine-tuned; built with"
+        in (checkpoint / "README.md").read_text()
+    )
 
 
 def test_cedr_initialises_from_a_trained_encoder(
@@ -112,24 +170,37 @@ def test_cedr_initialises_from_a_trained_encoder(
         shutil.copytree(all_checkpoints_dir / name, work_dir / "checkpoints" / name)
     start = load_checkpoint(work_dir / "checkpoints" / "vanilla_bert")
     assert main(fit("cedr_knrm", lines='init_from = "vanilla_bert"')) == 0
-    provenance = json.loads((work_dir / "checkpoints" / "cedr_knrm" / "provenance.json").read_text())
-    assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
+    provenance = json.loads(
+        (work_dir / "checkpoints" / "cedr_knrm" / "provenance.json").read_text()
+    )
+    assert provenance["encoder"]["init_from"] == {
+        "name": "vanilla_bert",
+        "fingerprint": start.fingerprint,
+    }
     message = "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint"
     assert_fails(2, message, *fit("cedr_knrm", lines='init_from = "knrm"'))
 
 
-def test_frozen_layers_of_an_initial_checkpoint_are_saved(fit: Fit, work_dir: Path, encoder: Path) -> None:
+def test_frozen_layers_of_an_initial_checkpoint_are_saved(
+    fit: Fit, work_dir: Path, encoder: Path
+) -> None:
     assert main(fit("vanilla_bert", frozen=1)) == 0
     assert main(fit("cedr_knrm", frozen=2, lines='init_from = "vanilla_bert"')) == 0
-    start, cedr = (load_checkpoint(work_dir / "checkpoints" / name) for name in ("vanilla_bert", "cedr_knrm"))
+    start, cedr = (
+        load_checkpoint(work_dir / "checkpoints" / name) for name in ("vanilla_bert", "cedr_knrm")
+    )
     weights, initial_weights = cedr.network.state_dict(), start.network.state_dict()
     encoder_names = set(PretrainedEncoder(encoder.name).load_encoder_weights())
     assert all(torch.equal(weights[name], initial_weights[name]) for name in encoder_names)
-    stored = safetensors.torch.load_file(work_dir / "checkpoints" / "cedr_knrm" / "model.safetensors")
+    stored = safetensors.torch.load_file(
+        work_dir / "checkpoints" / "cedr_knrm" / "model.safetensors"
+    )
     assert stored.keys() & encoder_names == {name for name in encoder_names if "layer.1." in name}
 
 
-def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fails: AssertFails) -> None:
+def test_missing_or_unsupported_encoder_fails(
+    fit: Fit, encoder: Path, assert_fails: AssertFails
+) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; choose a 'bert' encoder"):

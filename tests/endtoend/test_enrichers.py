@@ -1,4 +1,5 @@
-"""Tests of TARGER and DeepCT: preparation of their data, training, enriched indexes, and explanations."""
+"""Tests of TARGER and DeepCT: preparation of their data, training, enriched indexes, and
+explanations."""
 
 import json
 import re
@@ -10,24 +11,24 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.explain import explain
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from aragorn.inference.enrichment import enrich_texts
+from aragorn.models.enrichers.targer import TARGER
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.lexical import LexicalStage
+from aragorn_training.__main__ import main
+from aragorn_training.fitting.fit import save_network
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.language_model import LanguageModelCheckpoint
+from aragorn_training.studies.document_lengths import COLUMNS
+from aragorn_training.tasks import load_recipe
 from msgspec.structs import replace
 
-from submission.engine.base import CPU
-from submission.explain import explain
-from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
-from submission.inference.enrichment import enrich_texts
-from submission.models.enrichers.targer import TARGER
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.lexical import LexicalStage
 from tests.conftest import UNTRAINED, make_argument
 from tests.endtoend.conftest import AssertFails, Capture, Execute
 from tests.unit.training.data.tagging_files import write_tagged
-from training.__main__ import main
-from training.fitting.fit import save_network
-from training.fitting.initialisation import build_network
-from training.fitting.language_model import LanguageModelCheckpoint
-from training.studies.document_lengths import COLUMNS
-from training.tasks import load_recipe
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -53,33 +54,74 @@ micro_batch_size = 3
 """
 TAGGING = TARGER_RECIPE[TARGER_RECIPE.index("[tagging]") : TARGER_RECIPE.index("[training]")]
 LANGUAGE_MODEL = '[language_model]\nvectors = "word2vec"\nnegative_samples = 20\n'
-LANGUAGE_RECIPE = TARGER_RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace("longest = 12", "longest = 30")
+LANGUAGE_RECIPE = TARGER_RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace(
+    "longest = 12", "longest = 30"
+)
 
 
 @pytest.fixture(scope="module")
 def work(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare tagged documents and word vectors, and train the language model and the tagger; return the working directory."""
+    """Prepare tagged documents and word vectors, and train the language model and the tagger;
+    return the working directory."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
-    flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]
-    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work-dir", str(work)]) == 0
+    flags = [
+        "--dimensions",
+        "6",
+        "--minimum-frequency",
+        "2",
+        "--epochs",
+        "1",
+        "--surface-tokens",
+        "word2vec",
+    ]
+    assert (
+        main(
+            [
+                "prepare",
+                "tags",
+                "-i",
+                str(write_tagged(directory / "data")),
+                "--work-dir",
+                str(work),
+            ]
+        )
+        == 0
+    )
     assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
     for name, recipe in (("words", LANGUAGE_RECIPE), ("mine", TARGER_RECIPE)):
         (directory / f"{name}.toml").write_text(recipe)
-        assert main(["fit", str(directory / f"{name}.toml"), "--work-dir", str(work), "--device", "cpu"]) == 0
+        assert (
+            main(
+                ["fit", str(directory / f"{name}.toml"), "--work-dir", str(work), "--device", "cpu"]
+            )
+            == 0
+        )
     return work
 
 
 def test_tagger_learns_and_reports_its_sources(work: Path) -> None:
     checkpoint = work / "checkpoints" / "mine"
-    metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
-    assert (metrics["documents"], metrics["last epoch"]) == (16, 8)  # a fifth of the forty documents in each data set
+    metrics, provenance = (
+        json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json")
+    )
+    # a fifth of the forty documents in each data set
+    assert (metrics["documents"], metrics["last epoch"]) == (16, 8)
     assert metrics["validation"]["F1"] > 90
     card = (checkpoint / "README.md").read_text()
-    assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
-    assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of the source files" in card
+    assert (
+        "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse"
+        in card
+    )
+    assert (
+        "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of the source files"
+        in card
+    )
     assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
-    assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == ("word2vec", "words")
+    assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == (
+        "word2vec",
+        "words",
+    )
 
 
 def test_tagger_initialises_from_the_language_model(work: Path) -> None:
@@ -91,7 +133,11 @@ def test_tagger_initialises_from_the_language_model(work: Path) -> None:
         for spec in (recipe, replace(recipe, task=replace(recipe.task, init_from="")))
     )
     learned = LanguageModelCheckpoint.load(work / "checkpoints" / "words").network.state_dict()
-    same = {name for name in pretrained if name in learned and torch.equal(pretrained[name], learned[name])}
+    same = {
+        name
+        for name in pretrained
+        if name in learned and torch.equal(pretrained[name], learned[name])
+    }
     assert same == {name for name in pretrained if not name.startswith(("emission.", "crf."))}
     reset = {name for name in pretrained if torch.equal(pretrained[name], random_weights[name])}
     assert reset == {"emission.weight", "emission.bias", "crf.transitions"}
@@ -101,23 +147,56 @@ INVALID_RECIPES = [  # old text, new text, exit code, and part of the message
     ('"word2vec"', '"fasttext"', 3, "--surface-tokens fasttext --dimensions 6`"),
     ("dropout = 0.1", "tags = ['O']", 2, "unknown key network.tags"),
     ('"words"', '"speech"', 4, "speech: checkpoint not found"),
-    ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the layer sizes of 'words' differ from the recipe's; use its"),
-    ("max_terms = 40", "max_terms = 39", 2, "tagging.init_from: the word vectors of 'words' differ"),
+    (
+        "hidden = 12",
+        "hidden = 13",
+        2,
+        "tagging.init_from: the layer sizes of 'words' differ from the recipe's; use its",
+    ),
+    (
+        "max_terms = 40",
+        "max_terms = 39",
+        2,
+        "tagging.init_from: the word vectors of 'words' differ",
+    ),
     ("[training]", "[training]\nmargin = 2.0", 2, "training.margin applies to [pairs] only"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "code", "message"), INVALID_RECIPES)
 def test_invalid_recipes_fail(
-    old: str, new: str, code: int, message: str, work: Path, tmp_path: Path, assert_fails: AssertFails
+    old: str,
+    new: str,
+    code: int,
+    message: str,
+    work: Path,
+    tmp_path: Path,
+    assert_fails: AssertFails,
 ) -> None:
     (tmp_path / "refused.toml").write_text(TARGER_RECIPE.replace(old, new))
-    assert_fails(code, message, "fit", tmp_path / "refused.toml", "--work-dir", work, "--device", "cpu")
+    assert_fails(
+        code, message, "fit", tmp_path / "refused.toml", "--work-dir", work, "--device", "cpu"
+    )
 
 
-def test_vectors_of_another_kind_fail(work: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    command = ["fit", work.parent / "mine.toml", "--work-dir", work, "-o", tmp_path / "out", "--vectors", work / "vectors"]
-    assert_fails(2, "contains vectors of normalised words, but the recipe needs surface tokens (word2vec)", *command)
+def test_vectors_of_another_kind_fail(
+    work: Path, tmp_path: Path, assert_fails: AssertFails
+) -> None:
+    command = [
+        "fit",
+        work.parent / "mine.toml",
+        "--work-dir",
+        work,
+        "-o",
+        tmp_path / "out",
+        "--vectors",
+        work / "vectors",
+    ]
+    assert_fails(
+        2,
+        "contains vectors of normalised words, but the recipe needs surface tokens (word2vec)",
+        *command,
+    )
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage
@@ -125,62 +204,134 @@ assert isinstance(STAGE, LexicalStage)
 
 
 def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Execute) -> None:
-    filtered, enricher = STAGE.get_index(execute()), load_enricher(checkpoints_copy / "targer_essays")
+    filtered, enricher = (
+        STAGE.get_index(execute()),
+        load_enricher(checkpoints_copy / "targer_essays"),
+    )
     network = enricher.network
     assert isinstance(network, TARGER)
     with torch.no_grad():
         network.emission.bias[1 + network.config.tags.index("I-P")] += 1e4  # all words are kept
-    save_network(checkpoints_copy / "targer_essays", EnricherCheckpoint, network, enricher.tokeniser, {}, UNTRAINED, "# test\n")
+    save_network(
+        checkpoints_copy / "targer_essays",
+        EnricherCheckpoint,
+        network,
+        enricher.tokeniser,
+        {},
+        UNTRAINED,
+        "# test\n",
+    )
     execution, unreduced = execute(), LexicalStage("dirichlet")
     plain, reduced = unreduced.get_index(execution), STAGE.get_index(execution)
     assert (reduced.terms, reduced.lengths.tolist()) == (plain.terms, plain.lengths.tolist())
     for row in range(len(plain.lengths)):
-        np.testing.assert_array_equal(reduced.by_document.get_row(row), plain.by_document.get_row(row))
-    assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(unreduced)["docno"].tolist()
+        np.testing.assert_array_equal(
+            reduced.by_document.get_row(row), plain.by_document.get_row(row)
+        )
+    assert (
+        execution.get_ranking(STAGE)["docno"].tolist()
+        == execution.get_ranking(unreduced)["docno"].tolist()
+    )
     assert 0 < filtered.token_count < plain.token_count
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
 
-def test_explain_marks_claims_and_premises(corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute) -> None:
+def test_explain_marks_claims_and_premises(
+    corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute
+) -> None:
     execution = execute(qid="1")
-    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], ["a0-0"], execution, colour) for colour in (False, True))
+    plain, coloured = (
+        explain(SYSTEMS["targer_dirichlet"], ["a0-0"], execution, colour)
+        for colour in (False, True)
+    )
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", marked) == text
     enricher = load_enricher(all_checkpoints_dir / "targer_essays")
-    tagged = [word for passage in enricher.tokeniser.split(text) for word in enricher.network.annotate([passage])[0]]
+    tagged = [
+        word
+        for passage in enricher.tokeniser.split(text)
+        for word in enricher.network.annotate([passage])[0]
+    ]
     for part in ("claim", "premise"):
         words = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", marked)).split()
-        assert words == [word.surface for word in tagged if enricher.network.get_component_type(word) == part] != []
-    assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") == plain
+        assert (
+            words
+            == [
+                word.surface for word in tagged if enricher.network.get_component_type(word) == part
+            ]
+            != []
+        )
+    assert (
+        coloured.replace("\x1b[1;34m", "[claim: ")
+        .replace("\x1b[32m", "[premise: ")
+        .replace("\x1b[0m", "]")
+        == plain
+    )
 
 
 def test_document_lengths_count_kept_components(
     corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, execute: Execute
 ) -> None:
     output = ["--work-dir", tmp_path, "-o", tmp_path / "lengths.csv"]
-    flags = ["-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device", "cpu", *output]
+    flags = [
+        "-i",
+        corpus_with_topics,
+        "--checkpoints",
+        all_checkpoints_dir,
+        "--device",
+        "cpu",
+        *output,
+    ]
     assert main(["study", "lengths", "targer_essays", *map(str, flags)]) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     documents = execute().documents.read_texts(execute().documents.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
-    assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
+    assert table.loc["args.me", "mean"] == pytest.approx(
+        np.mean([len(text.split()) for text in texts]), abs=0.01
+    )
     enricher = load_enricher(all_checkpoints_dir / "targer_essays")
-    sizes = np.array([sum(frequencies.values()) for frequencies in enrich_texts(texts, enricher, CPU)])
-    expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
-    assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
+    sizes = np.array(
+        [sum(frequencies.values()) for frequencies in enrich_texts(texts, enricher, CPU)]
+    )
+    expected = [
+        sizes.max(),
+        sizes.min(),
+        sizes.mean(),
+        np.median(sizes),
+        sizes.std(),
+        100 * (sizes == 0).mean(),
+    ]
+    assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(
+        expected, abs=0.01
+    )
 
 
 def test_rank_changes_show_ranks_and_term_frequencies(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, execute: Execute, assert_fails: AssertFails
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    execute: Execute,
+    assert_fails: AssertFails,
 ) -> None:
     (tmp_path / "qrels").write_text("1 0 a0-0 2\n1 0 elsewhere 0\n")
     output = ["--qrels", tmp_path / "qrels", "--work-dir", tmp_path, "-o", tmp_path / "changes.csv"]
-    flags = ["-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device", "cpu", *output]
+    flags = [
+        "-i",
+        corpus_with_topics,
+        "--checkpoints",
+        all_checkpoints_dir,
+        "--device",
+        "cpu",
+        *output,
+    ]
     command = [*map(str, ["study", "rank-changes", "targer_essays", *flags])]
     assert main(command) == 0
-    table, stage = pd.read_csv(tmp_path / "changes.csv").set_index("docno"), LexicalStage("dirichlet")
+    table, stage = (
+        pd.read_csv(tmp_path / "changes.csv").set_index("docno"),
+        LexicalStage("dirichlet"),
+    )
     assert table["label"].dropna().to_dict() == {"a0-0": 2}
     terms = stage.get_index(execute()).analyse_query(execute(qid="1").topics["query"].item())
     for variant, variant_stage in {"original": stage, "enriched": STAGE}.items():
@@ -193,26 +344,65 @@ def test_rank_changes_show_ranks_and_term_frequencies(
     assert_fails(3, "topic 9999: not in the input", *command, "--topic", "9999")
 
 
-def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
+def test_prepare_passages_labels_words_and_counts(
+    make_input: Callable[..., Path], tmp_path: Path, capsys: Capture
+) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
-        {**make_argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
-        {**make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"), "context": {"discussionTitle": "Golf"}},
-        {**make_argument("a3", "Golf", "we discuss something else here and use no word of it at all in fifteen words or more")},
+        {
+            **make_argument("a1", "Zoos are cruel", long),
+            "context": {"topic": "Should cages exist?"},
+        },
+        {
+            **make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"),
+            "context": {"discussionTitle": "Golf"},
+        },
+        {
+            **make_argument(
+                "a3",
+                "Golf",
+                "we discuss something else here and use no word of it at all in fifteen words or more",
+            )
+        },
         make_argument("a4", "Golf", "golf is too short"),
     ]
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
-    pooled = [*(f"elsewhere{n}" for n in range(1, 50)), "a3", "a1"]  # a1 is ranked below the pool depth
-    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1)))
-    command = ["prepare", "passages", "-i", str(make_input(arguments=arguments)), "--work-dir", str(tmp_path / "work")]
-    assert main([*command, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
+    # a1 is ranked below the pool depth
+    pooled = [*(f"elsewhere{n}" for n in range(1, 50)), "a3", "a1"]
+    (tmp_path / "run.txt").write_text(
+        "".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1))
+    )
+    command = [
+        "prepare",
+        "passages",
+        "-i",
+        str(make_input(arguments=arguments)),
+        "--work-dir",
+        str(tmp_path / "work"),
+    ]
+    assert (
+        main([*command, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")])
+        == 0
+    )
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
-    assert table[["docno", "number"]].to_numpy().tolist() == [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
+    assert table[["docno", "number"]].to_numpy().tolist() == [
+        ["a1", 1],
+        ["a1", 2],
+        ["a2", 1],
+        ["a2", 2],
+        ["a3", 1],
+    ]
     assert [len(passage.split()) for passage in table["passage"]] == [217, 66, 217, 66, 18]
     assert table["passage"][3].endswith("cruel!")  # URLs are removed
     assert table["discussion"].tolist() == ["should cages exist?"] * 2 + ["golf"] * 3
     assert [sorted(words) for words in table["topic"]] == [["cages"]] * 2 + [[]] * 3
-    assert [sorted(words) for words in table["conclusion"]] == [["zoo"], ["cruel", "zoo"], ["zoo"], ["cruel", "zoo"], []]
+    assert [sorted(words) for words in table["conclusion"]] == [
+        ["zoo"],
+        ["cruel", "zoo"],
+        ["zoo"],
+        ["cruel", "zoo"],
+        [],
+    ]
     assert table["judged"].tolist() == [False, False, True, True, False]
     assert table["found"].tolist() == [False] * 4 + [True]
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]

@@ -7,15 +7,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from aragorn.__main__ import main as aragorn
+from aragorn.data.runs import read_run
+from aragorn_training.__main__ import main as training
+from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 
-from submission.__main__ import main as submission
-from submission.data.runs import read_run
 from tests.conftest import make_argument
 from tests.endtoend.conftest import Capture, Log
-from training.__main__ import main as training
-from training.evaluation.evaluate import HEADLINE_MEASURES
-from training.evaluation.qrels import read_qrels
-from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 DOCUMENTS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # in rank order; x, y and z are unjudged
@@ -24,13 +24,23 @@ DOCUMENTS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # in rank order; x, y and z
 def format_lines(documents: dict[str, str] = DOCUMENTS) -> str:
     """Format a run of documents by topic, in the order of ranks."""
     return "".join(
-        f"{qid} Q0 {docno} {rank} {-rank} t\n" for qid, docnos in documents.items() for rank, docno in enumerate(docnos, 1)
+        f"{qid} Q0 {docno} {rank} {-rank} t\n"
+        for qid, docnos in documents.items()
+        for rank, docno in enumerate(docnos, 1)
     )
 
 
 GRADES: dict[str, tuple[str, list[float], str]] = {  # qrels; their grades; part of the log
-    "negative": ("# corrected\n" + QRELS, [2, 1, 0, 1, 2, 0, 2, 0], "negative grades set to 0 in 1 of 8 lines"),
-    "halves": ("1 0 a .5\n1 0 b 1.0\n", [0.5, 1], "non-integer grades; binary measures count grades above 0 as relevant"),
+    "negative": (
+        "# corrected\n" + QRELS,
+        [2, 1, 0, 1, 2, 0, 2, 0],
+        "negative grades set to 0 in 1 of 8 lines",
+    ),
+    "halves": (
+        "1 0 a .5\n1 0 b 1.0\n",
+        [0.5, 1],
+        "non-integer grades; binary measures count grades above 0 as relevant",
+    ),
     "unjudged": ("1 0 x -1\n1 0 a 2\n7 0 a -1\n", [2], "dropped 2 of 3 lines: grade -1 (unjudged)"),
 }
 
@@ -44,7 +54,8 @@ def test_grades_are_converted(name: str, tmp_path: Path, caplog: Log) -> None:
     assert message in caplog.text
 
 
-COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {  # changed files; arguments; messages
+# changed files; arguments; messages
+COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {
     "two of three topics": (
         {"run.txt": format_lines({"1": "abxc", "2": "edya"})}, (),
         ["run covers 2 of the 3 judged topics of q", "run × q: 2 of 3 topics, 75 % of the top five judged",
@@ -113,18 +124,38 @@ def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.Mo
 DOCNOS = [f"a{index:03}" for index in range(150)]
 
 
-@pytest.mark.parametrize(("flags", "depth", "dropped"), [((), 150, ""), (("--depth", "120"), 120, "30")])
+@pytest.mark.parametrize(
+    ("flags", "depth", "dropped"), [((), 150, ""), (("--depth", "120"), 120, "30")]
+)
 def test_runs_are_truncated_to_their_depth(
-    flags: tuple[str, ...], depth: int, dropped: str, make_input: Callable[..., Path], tmp_path: Path, caplog: Log
+    flags: tuple[str, ...],
+    depth: int,
+    dropped: str,
+    make_input: Callable[..., Path],
+    tmp_path: Path,
+    caplog: Log,
 ) -> None:
     caplog.set_level("INFO")
     directory = make_input([("1", "Are zoos cruel?")], [make_argument(docno) for docno in DOCNOS])
-    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(DOCNOS[::-1], 1)))
-    paths = ["-i", str(directory), "-o", str(tmp_path / "out"), "--input-run", str(tmp_path / "run.txt")]
-    assert submission(["rank", *paths, "--system", "bm25", "--device", "cpu", *flags]) == 0
+    (tmp_path / "run.txt").write_text(
+        "".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(DOCNOS[::-1], 1))
+    )
+    paths = [
+        "-i",
+        str(directory),
+        "-o",
+        str(tmp_path / "out"),
+        "--input-run",
+        str(tmp_path / "run.txt"),
+    ]
+    assert aragorn(["rank", *paths, "--system", "bm25", "--device", "cpu", *flags]) == 0
     assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == DOCNOS[::-1][:depth]
-    [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
+    [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"][
+        "retrieval"
+    ]
     assert entry["depth"] == depth
-    assert entry.get("truncated") == (f"{dropped} documents below rank {depth} omitted" if dropped else None)
+    assert entry.get("truncated") == (
+        f"{dropped} documents below rank {depth} omitted" if dropped else None
+    )
     assert ("runs truncated to 120; change with --depth" in caplog.text) == (depth == 120)
     assert (f"{dropped} documents omitted" in caplog.text) == bool(dropped)

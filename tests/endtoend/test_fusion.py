@@ -1,4 +1,5 @@
-"""Tests of learned fusions and the ensemble: fitting to qrels, ranking, members, input runs and pools."""
+"""Tests of learned fusions and the ensemble: fitting to qrels, ranking, members, input runs and
+pools."""
 
 import json
 import shutil
@@ -8,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.data.runs import read_run
+from aragorn.fusion.linear import LinearFusion
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.rankings import truncate_rankings
+from aragorn.storage.checkpoint_directory import read_config
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
+from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn_training.__main__ import main
+from aragorn_training.evaluation.evaluate import evaluate_run
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.fusion import evaluation, recipe
 
-from submission.__main__ import main as submission
-from submission.data.runs import read_run
-from submission.fusion.linear import LinearFusion
-from submission.paths import CHECKPOINT_DIR
-from submission.rankings import truncate_rankings
-from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
-from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import SAMPLE, count_colours, write_learned_fusion
 from tests.endtoend.conftest import AssertFails, Execute, MakeExecution
-from training.__main__ import main
-from training.evaluation.evaluate import evaluate_run
-from training.evaluation.qrels import read_qrels
-from training.fusion import evaluation, recipe
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -49,17 +50,37 @@ MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAME
 # ---- fitting fusions
 
 
-def fuse(directory: Path, text: str = RECIPE, output: str = "mine", qrels: Sequence[object] = (QRELS,)) -> list[str]:
+def fuse(
+    directory: Path, text: str = RECIPE, output: str = "mine", qrels: Sequence[object] = (QRELS,)
+) -> list[str]:
     """Write a recipe, and return the command that fits it to the topics and qrels of the sample."""
     (directory / "mine.toml").write_text(text)
-    paths = ["--work-dir", directory / "work", "-o", directory / output, "--results", directory / f"{output}-tables"]
+    paths = [
+        "--work-dir",
+        directory / "work",
+        "-o",
+        directory / output,
+        "--results",
+        directory / f"{output}-tables",
+    ]
     flags = ["-i", SAMPLE, "--candidates", "--checkpoints", directory, "--device", "cpu", *paths]
-    return ["fuse", *map(str, [directory / "mine.toml", *flags, *(part for file in qrels for part in ("--qrels", file))])]
+    return [
+        "fuse",
+        *map(
+            str,
+            [
+                directory / "mine.toml",
+                *flags,
+                *(part for file in qrels for part in ("--qrels", file)),
+            ],
+        ),
+    ]
 
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Copy the checkpoints of the fusion's members, and reduce the repetitions of the cross-validation to two."""
+    """Copy the checkpoints of the fusion's members, and reduce the repetitions of the
+    cross-validation to two."""
     directory = tmp_path_factory.mktemp("fusion")
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, directory / name)
@@ -81,14 +102,30 @@ def read_table(fusion_dir: Path, name: str, index: str) -> pd.DataFrame:
     return table[table["measure"] == "nDCG@5 all"] if "measure" in table else table
 
 
-def test_runs_reach_the_reported_measures(fusion_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_reach_the_reported_measures(
+    fusion_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
-    flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(fusion_dir.parent), "--device", "cpu"]
-    assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
+    flags = [
+        "--system",
+        "mine",
+        "--system",
+        "dirichlet",
+        "--checkpoints",
+        str(fusion_dir.parent),
+        "--device",
+        "cpu",
+    ]
+    assert aragorn(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
     runs = (read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in ("mine", "dirichlet"))
     ranked, dirichlet = (evaluate_run(run, read_qrels(QRELS)).mean() for run in runs)
-    metrics, means = json.loads((fusion_dir / "metrics.json").read_text()), read_table(fusion_dir, "means", "run")["mean"]
-    assert ranked[list(metrics["in-sample"]["sample"])].to_dict() == pytest.approx(metrics["in-sample"]["sample"], abs=1e-4)
+    metrics, means = (
+        json.loads((fusion_dir / "metrics.json").read_text()),
+        read_table(fusion_dir, "means", "run")["mean"],
+    )
+    assert ranked[list(metrics["in-sample"]["sample"])].to_dict() == pytest.approx(
+        metrics["in-sample"]["sample"], abs=1e-4
+    )
     validated = metrics["cross-validated"]["sample"]["nDCG@5 all"]
     assert means["mine"] == pytest.approx(validated, abs=1e-4)
     assert means["dirichlet"] == pytest.approx(dirichlet["nDCG@5 all"], abs=1e-6)
@@ -96,10 +133,19 @@ def test_runs_reach_the_reported_measures(fusion_dir: Path, tmp_path: Path, monk
 
 
 def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
-    model, weights = read_config(fusion_dir, LinearFusion), read_table(fusion_dir, "weights", "feature")
-    assert {member.name: member.pool_depth for member in model.members} == {"bm25": 0, "dirichlet": 20, "dirichlet_rm3": 10}
+    model, weights = (
+        read_config(fusion_dir, LinearFusion),
+        read_table(fusion_dir, "weights", "feature"),
+    )
+    assert {member.name: member.pool_depth for member in model.members} == {
+        "bm25": 0,
+        "dirichlet": 20,
+        "dirichlet_rm3": 10,
+    }
     assert model.weights["length"] > 0.1  # long arguments are relevant in the sample
-    assert weights["weight"].to_dict() == pytest.approx({"intercept": model.intercept, **model.weights})
+    assert weights["weight"].to_dict() == pytest.approx(
+        {"intercept": model.intercept, **model.weights}
+    )
     assert (weights["ci_low"] < weights["weight"]).all()
     assert (weights["weight"] < weights["ci_high"]).all()
     assert count_colours((fusion_dir / "ablation.png").read_bytes()) > 20
@@ -114,8 +160,13 @@ def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
         ("learners", "learner", {"ridge", "trees", "ranknet"}),
     ],
 )
-def test_variants_are_compared_with_the_fusion(fusion_dir: Path, name: str, index: str, rows: set[str]) -> None:
-    means, table = read_table(fusion_dir, "means", "run")["mean"], read_table(fusion_dir, name, index)
+def test_variants_are_compared_with_the_fusion(
+    fusion_dir: Path, name: str, index: str, rows: set[str]
+) -> None:
+    means, table = (
+        read_table(fusion_dir, "means", "run")["mean"],
+        read_table(fusion_dir, name, index),
+    )
     mean = table["mean"].get("mine", means["mine"])
     assert set(table.index) == rows
     assert table["difference"].tolist() == pytest.approx((table["mean"] - mean).tolist(), abs=2e-6)
@@ -130,8 +181,12 @@ def test_variants_are_compared_with_the_fusion(fusion_dir: Path, name: str, inde
 def test_fusion_of_two_qrels_is_evaluated_by_both(members: Path) -> None:
     lines = [line.split() for line in QRELS.read_text().splitlines()]
     quality = members / "quality.qrels"
-    quality.write_text("".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines))
-    assert main(fuse(members, output="mixed", qrels=[f"relevance={QRELS}", f"quality={quality}"])) == 0
+    quality.write_text(
+        "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
+    )
+    assert (
+        main(fuse(members, output="mixed", qrels=[f"relevance={QRELS}", f"quality={quality}"])) == 0
+    )
     metrics = json.loads((members / "mixed" / "metrics.json").read_text())
     assert set(metrics["cross-validated"]) == {"relevance", "quality"}
 
@@ -147,12 +202,25 @@ INVALID_RECIPES = [  # old text, new text, and part of the message
 
 
 @pytest.mark.parametrize(("old", "new", "message"), INVALID_RECIPES)
-def test_invalid_recipes_fail(old: str, new: str, message: str, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_invalid_recipes_fail(
+    old: str, new: str, message: str, tmp_path: Path, assert_fails: AssertFails
+) -> None:
     assert_fails(2, message, *fuse(tmp_path, RECIPE.replace(old, new)))
 
 
 def test_invalid_calls_fail(members: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    assert_fails(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
+    assert_fails(
+        2,
+        "did you mean 'fusion'?",
+        "fuse",
+        "fusoin",
+        "--qrels",
+        QRELS,
+        "-i",
+        SAMPLE,
+        "--work-dir",
+        "w",
+    )
     assert_fails(2, "equal names", *fuse(tmp_path, qrels=[QRELS, QRELS]))
     shutil.copytree(members / "dirichlet", tmp_path / "dirichlet")
     assert_fails(4, "member dirichlet_rm3 failed", *fuse(tmp_path))
@@ -172,7 +240,8 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 
 @pytest.fixture
 def fusion_checkpoint(checkpoints_copy: Path) -> Path:
-    """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their directory."""
+    """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their
+    directory."""
     write_learned_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 
@@ -180,36 +249,53 @@ def fusion_checkpoint(checkpoints_copy: Path) -> Path:
 def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpoint: Path) -> None:
     execution = execute()
     pools = [
-        truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[["qid", "docno"]]
+        truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[
+            ["qid", "docno"]
+        ]
         for name in ("dirichlet", "knrm")
     ]
     pool = pd.concat(pools).drop_duplicates().reset_index(drop=True)
     assert 36 < len(pool) <= 60  # three topics of 20, minus duplicates
-    features = pd.DataFrame({name: FUSION_CANDIDATES[name].score(execution, pool) for name in POOL_DEPTHS})
+    features = pd.DataFrame(
+        {name: FUSION_CANDIDATES[name].score(execution, pool) for name in POOL_DEPTHS}
+    )
     premises = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"]
     features["length"] = np.minimum(np.log(pool["docno"].map(premises.str.split().str.len())), 6.5)
     by_topic = features.groupby(pool["qid"])
-    deviations = ((features - by_topic.transform("mean")) / by_topic.transform("std", ddof=0)).fillna(0.0)
+    deviations = (
+        (features - by_topic.transform("mean")) / by_topic.transform("std", ddof=0)
+    ).fillna(0.0)
     pool["expected"] = 0.25 + (deviations * (WEIGHTS | {"length": 0.125})).sum(axis=1)
     both = execution.get_ranking(STAGE).merge(pool, on=["qid", "docno"], how="outer")
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
 
-def test_scores_depend_on_neither_member_order_nor_other_documents(execute: Execute, fusion_checkpoint: Path) -> None:
+def test_scores_depend_on_neither_member_order_nor_other_documents(
+    execute: Execute, fusion_checkpoint: Path
+) -> None:
     execution = execute()
     ranking, docnos = execution.get_ranking(STAGE), execution.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
     pd.testing.assert_frame_equal(execution.get_ranking(reordered), ranking, check_exact=True)
     pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": docnos}), how="cross")
-    scores = STAGE.score(execution, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True))
+    scores = STAGE.score(
+        execution, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True)
+    )
     assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])  # documents outside the pool do not change scores
-    index = next(index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"]))
+    # documents outside the pool do not change scores
+    np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])
+    index = next(
+        index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"])
+    )
     single_topic = execute(qid=pairs["qid"][index])
     explanation = STAGE.explain(single_topic, *pairs.loc[index])
     assert "no member retrieved it" in explanation.summary
     assert explanation.score == pytest.approx(scores[index], abs=1e-6)
-    assert [part.label for part in explanation.contributions] == ["intercept", *POOL_DEPTHS, "length"]
+    assert [part.label for part in explanation.contributions] == [
+        "intercept",
+        *POOL_DEPTHS,
+        "length",
+    ]
 
 
 def test_internal_error_of_a_member_is_attributed(
@@ -224,7 +310,8 @@ def test_topic_without_documents_is_not_ranked(
     make_execution: MakeExecution, make_input: Callable[..., Path], fusion_checkpoint: Path
 ) -> None:
     execution = make_execution(
-        make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=fusion_checkpoint
+        make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]),
+        checkpoints=fusion_checkpoint,
     )
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
@@ -235,4 +322,13 @@ def test_all_missing_networks_are_named(
 ) -> None:
     shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
     missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
-    assert_fails(4, missing, "fuse", "ensemble", "--work-dir", prepared_work_dir, "--checkpoints", tmp_path / "some")
+    assert_fails(
+        4,
+        missing,
+        "fuse",
+        "ensemble",
+        "--work-dir",
+        prepared_work_dir,
+        "--checkpoints",
+        tmp_path / "some",
+    )

@@ -1,4 +1,5 @@
-"""Tests of the `rank` command and run.sh: contents of the runs, defaults, and whole executions of the sample and of args.me."""
+"""Tests of the `rank` command and run.sh: contents of the runs, defaults, and whole executions of
+the sample and of args.me."""
 
 import os
 import shutil
@@ -6,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.systems.catalogue import SYSTEMS
 
-from submission.__main__ import main as submission
-from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE, read_files
 from tests.endtoend.conftest import Log, RankAll
 
@@ -16,14 +17,20 @@ from tests.endtoend.conftest import Log, RankAll
 def run_sh(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run run.sh in the directory `cwd`, without the environment variables of TIRA and Python."""
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
     }
     command = [str(ROOT / "run.sh"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_runs_have_the_requested_depth_tag_and_order(rank_all: RankAll, tmp_path: Path) -> None:
-    assert rank_all("out", "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm") == 0
+    assert (
+        rank_all("out", "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm") == 0
+    )
     out = read_files(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
     assert out["run.txt"] == out["me-bm25.txt"]  # run.txt is the run of the first --system
@@ -36,33 +43,61 @@ def test_runs_have_the_requested_depth_tag_and_order(rank_all: RankAll, tmp_path
 
 @pytest.mark.parametrize(
     "command",
-    ["./link", "PATH=.:$PATH link", "sh link", "sh -- -dash", "CDPATH=.. sh here/link", "'a b/link'", "sh $ROOT/run.sh"],
+    [
+        "./link",
+        "PATH=.:$PATH link",
+        "sh link",
+        "sh -- -dash",
+        "CDPATH=.. sh here/link",
+        "'a b/link'",
+        "sh $ROOT/run.sh",
+    ],
 )
 def test_run_sh_resolves_links(command: str, tmp_path: Path) -> None:
-    links = {"run": ROOT / "run.sh", "link": "run", "-dash": "link", "here": ".", "a b/link": "../link"}
+    links = {
+        "run": ROOT / "run.sh",
+        "link": "run",
+        "-dash": "link",
+        "here": ".",
+        "a b/link": "../link",
+    }
     for name, target in links.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(target)
     environment = {**os.environ, "ROOT": str(ROOT), "PYTHONIOENCODING": "ascii"}
     process = subprocess.run(
-        ["sh", "-c", f"{command} --help"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        ["sh", "-c", f"{command} --help"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert process.stdout.startswith("usage: run.sh rank "), process.stderr
 
 
 @pytest.mark.slow
-def test_all_shipped_systems_rank_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log) -> None:
-    (tmp_path / "pandas.py").write_text("raise SystemExit('imported a file from the working directory')")
-    shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate*.json"))  # a fifth of the arguments
+def test_all_shipped_systems_rank_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
+) -> None:
+    (tmp_path / "pandas.py").write_text(
+        "raise SystemExit('imported a file from the working directory')"
+    )
+    # a fifth of the arguments
+    shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate*.json"))
     topics = tmp_path / "input" / "topics.xml"
     first_two = "<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip()
     topics.write_text(f"{first_two}\n</topics>\n")
     process, runs = run_sh("-i", tmp_path / "input", cwd=tmp_path), tmp_path / "runs"
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
-    assert set(read_files(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert set(read_files(runs)) == {
+        "run.txt",
+        "fingerprint.json",
+        *(f"aragorn-{name}.txt" for name in SYSTEMS),
+    }
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
     monkeypatch.chdir(tmp_path)
     caplog.set_level("INFO")
-    assert submission(["rank", "-i", str(tmp_path / "input")]) == 0
+    assert aragorn(["rank", "-i", str(tmp_path / "input")]) == 0
     assert caplog.text.count("up to date, skipped") == len(SYSTEMS)

@@ -1,4 +1,5 @@
-"""Tests that runs computed on a Ray cluster of two nodes equal local runs, even if workers or nodes are lost."""
+"""Tests that runs computed on a Ray cluster of two nodes equal local runs, even if workers or nodes
+are lost."""
 
 import os
 import signal
@@ -13,24 +14,25 @@ from typing import Any
 
 import psutil
 import pytest
+from aragorn.__main__ import main
+from aragorn.engine import ray_engine
+from aragorn.engine.base import CPU
+from aragorn.engine.factory import open_engine
+from aragorn.engine.shards import Shard, compute_shards
+from aragorn.models.ranker import Ranker
+from aragorn.retrieval import dense
+from aragorn.signals import SIGNAL_EXIT_CODES
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.systems import neural
 from ray.cluster_utils import Cluster
 
-from submission.__main__ import main
-from submission.engine import ray_engine
-from submission.engine.base import CPU
-from submission.engine.factory import open_engine
-from submission.engine.shards import Shard, compute_shards
-from submission.models.ranker import Ranker
-from submission.retrieval import dense
-from submission.signals import SIGNAL_EXIT_CODES
-from submission.storage.artifact_store import ArtifactStore
-from submission.systems import neural
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS
 from tests.endtoend.conftest import Capture, RankAll
 from tests.endtoend.slow_shards import compute_slowly
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and sockets open
+# Ray leaves files and sockets open
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
 
 
@@ -46,7 +48,9 @@ def nodes() -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_runs_equal_local_runs(
+    nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Ranker, "shard_size", 100)
     systems = [flag for name in KINDS for flag in ("--system", name)]
     ray = (*systems, "--engine", "ray", "--ray-address", nodes.address)
@@ -60,18 +64,37 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
 
 
 def test_ray_index_equals_a_local_index(
-    nodes: Cluster, corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nodes: Cluster,
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dense, "SHARD_SIZE", 20)
-    systems = [flag for name in ("sbert", "snrm", "deepct_dirichlet") for flag in ("--system", name)]
-    flags = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu", *systems]
-    for name, engine in (("local", []), ("ray", ["--engine", "ray", "--ray-address", nodes.address])):
+    systems = [
+        flag for name in ("sbert", "snrm", "deepct_dirichlet") for flag in ("--system", name)
+    ]
+    flags = [
+        "-i",
+        str(corpus_with_topics),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+        *systems,
+    ]
+    for name, engine in (
+        ("local", []),
+        ("ray", ["--engine", "ray", "--ray-address", nodes.address]),
+    ):
         assert main(["index", *flags, "--cache-dir", str(tmp_path / name), *engine]) == 0
     local, remote = (read_files(tmp_path / name) for name in ("local", "ray"))
     assert list(local) == list(remote)
     for name, content in local.items():
         has_any_order = name.startswith("vectors-")
-        assert content == remote[name] or (has_any_order and sorted(content) == sorted(remote[name])), name
+        assert content == remote[name] or (
+            has_any_order and sorted(content) == sorted(remote[name])
+        ), name
 
 
 def find_busy_worker(traces: Path) -> int:
@@ -83,7 +106,9 @@ def find_busy_worker(traces: Path) -> int:
         time.sleep(0.01)
 
 
-def test_ray_survives_lost_workers_and_nodes(nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_survives_lost_workers_and_nodes(
+    nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     traces, written_names, write = tmp_path / "traces", list[str](), ArtifactStore.write
     traces.mkdir()
     shards = [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(14)]
@@ -99,18 +124,27 @@ def test_ray_survives_lost_workers_and_nodes(nodes: Cluster, tmp_path: Path, mon
 
     monkeypatch.setattr(ArtifactStore, "write", write_and_kill)
     with open_engine(f"ray://{nodes.address}") as engine:
-        content = compute_shards(partial(compute_slowly, traces), shards, store, engine, CPU, "killed", "parts")
+        content = compute_shards(
+            partial(compute_slowly, traces), shards, store, engine, CPU, "killed", "parts"
+        )
     assert sorted(written_names) == [shard.file_name for shard in shards]  # each once
     assert [content(index) for index in range(14)] == [b"%d" % index * 1000 for index in range(14)]
     assert len(list(traces.iterdir())) > 14  # lost shards were recomputed
 
 
 def test_ray_errors_are_reported(
-    nodes: Cluster, rank_all: RankAll, checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    nodes: Cluster,
+    rank_all: RankAll,
+    checkpoints_copy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
     assert rank_all("out", "--engine", "ray", "--ray-address", "127.0.0.1:1") == 2
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
-    flags, score_documents = ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address], neural.score_documents
+    flags, score_documents = (
+        ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address],
+        neural.score_documents,
+    )
     with monkeypatch.context() as patch:
         patch.setattr(ray_engine, "program_fingerprint", lambda: "fingerprint of another version")
         assert rank_all("out", *flags) == 2
@@ -139,10 +173,13 @@ def test_stopped_local_ray_leaves_no_files_and_processes(
 ) -> None:
     paths = ["-i", corpus_with_topics, "-o", tmp_path / "out", "--checkpoints", all_checkpoints_dir]
     rank = ["rank", "--engine", "ray", *map(str, paths), "--system", "knrm", "--device", "cpu"]
-    with TemporaryDirectory(prefix="t-") as folder:  # a short path, since the paths of sockets have a maximum length
+    # a short path, since the paths of sockets have a maximum length
+    with TemporaryDirectory(prefix="t-") as folder:
         environment = os.environ | {"HOME": folder, "TMPDIR": folder, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "submission", *rank]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+        command = [sys.executable, "-m", "aragorn", *rank]
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        )
         while not is_used(folder) and process.poll() is None:
             time.sleep(0.05)
         process.terminate()

@@ -7,26 +7,37 @@ import shutil
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.data.dataset import Dataset
+from aragorn.data.runs import read_run
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.storage.atomic_files import sha256_file
+from aragorn_training.__main__ import main as training
+from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.formatting import format_value
 
-from submission.__main__ import main as submission
-from submission.data.dataset import Dataset
-from submission.data.runs import read_run
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.storage.atomic_files import sha256_file
 from tests.conftest import ParsedPage, copy_with_topics
 from tests.endtoend.conftest import Capture
-from training.__main__ import main as training
-from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
-from training.evaluation.qrels import read_qrels
-from training.formatting import format_value
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
-NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_dirichlet", "targer_dirichlet")
+NAMES = (
+    "gru",
+    "bm25",
+    "bm25_arguments",
+    "dirichlet_rm3",
+    "tfr_bert",
+    "deepct_dirichlet",
+    "targer_dirichlet",
+)
 
 
 @pytest.fixture(scope="module")
-def report_dir(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs, qrels and a report."""
+def report_dir(
+    corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs,
+    qrels and a report."""
     directory = tmp_path_factory.mktemp("report_dir")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
@@ -37,9 +48,12 @@ def report_dir(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest
     file.write_text(json.dumps(content))
     shutil.copytree(all_checkpoints_dir, directory / "checkpoints")
     flags = [*build_path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
-    assert submission(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
+    assert aragorn(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
     top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
-    lines = [f"{qid} 0 {docno} {row % 3}\n" for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))]
+    lines = [
+        f"{qid} 0 {docno} {row % 3}\n"
+        for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
+    ]
     (directory / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
     assert report(directory) == 0
     return directory
@@ -56,14 +70,24 @@ def build_path_flags(directory: Path) -> list[str]:
 
 
 def report(directory: Path, runs: str = "out") -> int:
-    return training(["report", str(directory / runs), *build_path_flags(directory), "--qrels", str(directory / "qrels")])
+    return training(
+        [
+            "report",
+            str(directory / runs),
+            *build_path_flags(directory),
+            "--qrels",
+            str(directory / "qrels"),
+        ]
+    )
 
 
 def select_runs(directory: Path, *systems: str) -> None:
     """Copy the runs of systems, and the run of bm25 as run.txt, to the subdirectory `selected`."""
     (directory / "selected").mkdir()
     for system, name in (*((system, f"aragorn-{system}") for system in systems), ("bm25", "run")):
-        shutil.copyfile(directory / "out" / f"aragorn-{system}.txt", directory / "selected" / f"{name}.txt")
+        shutil.copyfile(
+            directory / "out" / f"aragorn-{system}.txt", directory / "selected" / f"{name}.txt"
+        )
 
 
 def read_report(directory: Path, runs: str = "out") -> str:
@@ -81,17 +105,29 @@ def test_report_is_self_contained(report_dir: Path, page: ParsedPage) -> None:
     html = read_report(report_dir)
     identifiers = set(re.findall(r' id="([^"]+)"', html))
     sources = re.findall(r' (?:src|href)="([^"]+)"', html)
-    assert all(source.startswith("data:image/png;base64,") or source[1:] in identifiers for source in sources)
+    assert all(
+        source.startswith("data:image/png;base64,") or source[1:] in identifiers
+        for source in sources
+    )
 
 
 def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> None:
     qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
-    values = {name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
-    headlines = re.split("<caption>(?=nDCG@5<)", read_report(report_dir))[1].partition("</table>")[0]
+    values = {
+        name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels)
+        for name in NAMES
+    }
+    headlines = re.split("<caption>(?=nDCG@5<)", read_report(report_dir))[1].partition("</table>")[
+        0
+    ]
     rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', headlines, re.DOTALL)
-    expected = {name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES] for name, table in values.items()}
+    expected = {
+        name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES]
+        for name, table in values.items()
+    }
     assert {name: re.findall(r"<strong>(.*?)</strong>", row) for name, row in rows} == expected
-    means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name, _ in rows]  # undefined values count as 0
+    # undefined values count as 0
+    means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name, _ in rows]
     assert means == sorted(means, reverse=True)
     assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
     assert "Per-topic differences from gru" in page.text
@@ -102,18 +138,31 @@ def test_report_describes_each_topic(report_dir: Path, page: ParsedPage) -> None
     html = read_report(report_dir)
     assert html.count('<details class="topic"') == 3
     assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
-    commands = [shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
+    commands = [
+        shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)
+    ]
     assert [command[1:3] for command in commands] == [["search", "-i"]] * 3
-    assert {"s9"} <= set(re.findall(r'<mark class="(\w+)" title="[1-9]', html)) <= {f"s{level}" for level in range(1, 10)}
+    assert (
+        {"s9"}
+        <= set(re.findall(r'<mark class="(\w+)" title="[1-9]', html))
+        <= {f"s{level}" for level in range(1, 10)}
+    )
     components = re.findall(r'<mark class="(\w+)">', html)
-    assert min(components.count("claim"), components.count("premise")) > 3  # the legends alone have one of each per topic
+    # the legends alone have one of each per topic
+    assert min(components.count("claim"), components.count("premise")) > 3
 
 
-def test_report_compares_retrieval_by_conclusion_and_full_text(report_dir: Path, page: ParsedPage) -> None:
+def test_report_compares_retrieval_by_conclusion_and_full_text(
+    report_dir: Path, page: ParsedPage
+) -> None:
     qrels = read_qrels(report_dir / "qrels")
     relevant = set(map(tuple, qrels.loc[qrels["rel"] > 0, ["qid", "docno"]].to_numpy()))
-    runs = [read_run(report_dir / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")]
-    conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in runs)
+    runs = [
+        read_run(report_dir / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")
+    ]
+    conclusions, arguments = (
+        relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in runs
+    )
     expected = (
         f"{len(conclusions & arguments)} retrieved both by conclusion (bm25) and by full text (bm25_arguments), "
         f"{len(conclusions - arguments)} by conclusion only, {len(arguments - conclusions)} by full text only"
@@ -123,7 +172,10 @@ def test_report_compares_retrieval_by_conclusion_and_full_text(report_dir: Path,
 
 def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> None:
     documents = Dataset(report_dir / "input").documents.set_index("docno")
-    network, html = load_checkpoint(report_dir / "checkpoints" / "tfr_bert"), read_report(report_dir)
+    network, html = (
+        load_checkpoint(report_dir / "checkpoints" / "tfr_bert"),
+        read_report(report_dir),
+    )
     for qid, query in Dataset(report_dir / "input").topics.to_numpy():
         section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
@@ -133,7 +185,9 @@ def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> No
         for label, extreme in (("highest", max), ("lowest", min)):
             [marked] = [docno for docno, text in rows if f"{label} quality" in text]
             assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
-            cells = [cell for cell in section.split("<td>") if f"{label} quality</span> <span" in cell]
+            cells = [
+                cell for cell in section.split("<td>") if f"{label} quality</span> <span" in cell
+            ]
             assert cells
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
 

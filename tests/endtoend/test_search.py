@@ -1,4 +1,5 @@
-"""Tests of `search` on the sample: output in a terminal and as JSON, errors, the prompt, and the README's Python examples."""
+"""Tests of `search` on the sample: output in a terminal and as JSON, errors, the prompt, and the
+README's Python examples."""
 
 import json
 import re
@@ -12,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from aragorn.__main__ import main
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.search import load_system
 
-from submission.__main__ import main
-from submission.paths import CHECKPOINT_DIR
-from submission.search import load_system
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture
 
@@ -25,7 +26,8 @@ Search = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def search(capsys: Capture) -> Search:
-    """Return a function that runs the `search` command in this process and returns exit code, stdout and stderr."""
+    """Return a function that runs the `search` command in this process and returns exit code,
+    stdout and stderr."""
 
     def run(*flags: str) -> tuple[int, str, str]:
         code = main(["search", *flags, "--device", "cpu"])
@@ -51,8 +53,17 @@ def test_json_fields(search: Search) -> None:
 
 
 def test_failure_of_one_system_does_not_stop_others(search: Search, tmp_path: Path) -> None:
-    checkpoints = Path(shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
-    flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
+    checkpoints = Path(
+        shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")
+    ).parent
+    flags = [
+        "--system",
+        "dirichlet",
+        "--system",
+        "bm25_arguments",
+        "--checkpoints",
+        str(checkpoints),
+    ]
     code, out, err = search(*flags, QUERY)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
     assert "systems failed: bm25_arguments" in err
@@ -63,24 +74,36 @@ def test_prompt_reads_queries_from_a_pipe(search: Search, monkeypatch: pytest.Mo
     lines = f"{QUERY}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(lines), encoding="ascii"))
     code, out, err = search("--system", "dirichlet", "--json")
-    assert [json.loads(line)["query"] for line in out.splitlines()] == [QUERY, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert [json.loads(line)["query"] for line in out.splitlines()] == [
+        QUERY,
+        "zoos \ufffd\ufffd\ufffd\ufffd",
+    ]
     assert code == 0
-    assert err.count("error: query has 39999 characters") == err.count("error: ") == 1  # empty lines are skipped
+    # empty lines are skipped
+    assert err.count("error: query has 39999 characters") == err.count("error: ") == 1
 
 
-QUERIES = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]})
+QUERIES = pd.DataFrame(
+    {"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]}
+)
 
 
 def read_example(text: str) -> str:
     """Return the first Python code block of the README that contains `text`."""
-    readme = (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8")
-    return next(block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if text in block)
+    readme = (ROOT / "submission" / "aragorn" / "search" / "README.md").read_text(encoding="utf-8")
+    return next(
+        block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if text in block
+    )
 
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
     """Run the example with PyTerrier and return the names that it defines."""
-    names: dict[str, Any] = {"pt": SimpleNamespace(Transformer=object), "pd": pd, "load_system": load_system}
+    names: dict[str, Any] = {
+        "pt": SimpleNamespace(Transformer=object),
+        "pd": pd,
+        "load_system": load_system,
+    }
     exec(read_example("class Aragorn"), names)
     return names
 
@@ -88,7 +111,10 @@ def example() -> dict[str, Any]:
 def test_search_prints_the_documented_hits() -> None:
     block = read_example(">>> load_system(")
     expression, output = block[block.index(">>> load_system(") :].split("\n", 1)
-    hits = eval(expression.removeprefix(">>> "), {"load_system": load_system, "Path": lambda path: ROOT / path})
+    hits = eval(
+        expression.removeprefix(">>> "),
+        {"load_system": load_system, "Path": lambda path: ROOT / path},
+    )
     assert str(hits) == output.rstrip()
 
 
@@ -96,12 +122,19 @@ def test_pyterrier_transformer_equals_search(example: dict[str, Any]) -> None:
     hits = example["Aragorn"]("dirichlet", SAMPLE).transform(QUERIES)
     assert set(hits) == {"qid", "query", "docno", "rank", "score"}
     expected = load_system("dirichlet").search(SAMPLE, QUERIES)
-    pd.testing.assert_frame_equal(hits[["qid", "docno", "score"]], expected[["qid", "docno", "score"]], check_exact=True)
+    pd.testing.assert_frame_equal(
+        hits[["qid", "docno", "score"]], expected[["qid", "docno", "score"]], check_exact=True
+    )
     assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]
 
 
 def test_arguments_of_ir_datasets_are_searched(example: dict[str, Any]) -> None:
-    documents = [SimpleNamespace(doc_id=f"d{n}", conclusion=f"Zoos {n}", premises_texts="zoos " * (15 + n)) for n in range(2)]
+    documents = [
+        SimpleNamespace(doc_id=f"d{n}", conclusion=f"Zoos {n}", premises_texts="zoos " * (15 + n))
+        for n in range(2)
+    ]
     frame = example["arguments_of"](SimpleNamespace(docs_iter=lambda: documents))
-    assert frame.to_numpy().tolist() == [[doc.doc_id, doc.conclusion, doc.premises_texts] for doc in documents]
+    assert frame.to_numpy().tolist() == [
+        [doc.doc_id, doc.conclusion, doc.premises_texts] for doc in documents
+    ]
     assert load_system("dirichlet").search(frame, "zoos", depth=1)["docno"].tolist() == ["d1"]

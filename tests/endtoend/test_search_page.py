@@ -12,15 +12,15 @@ from threading import Thread
 from urllib.parse import quote, urlencode
 
 import pytest
+from aragorn.engine.base import CPU
+from aragorn.errors import UsageError
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.search.corpus import Corpus
+from aragorn.search.searcher import Searcher
+from aragorn.search.server import SearchServer
+from aragorn.systems.catalogue import get_system
+from aragorn.systems.execution import CheckpointStore
 
-from submission.engine.base import CPU
-from submission.errors import UsageError
-from submission.paths import CHECKPOINT_DIR
-from submission.search.corpus import Corpus
-from submission.search.searcher import Searcher
-from submission.search.server import SearchServer
-from submission.systems.catalogue import get_system
-from submission.systems.execution import CheckpointStore
 from tests.conftest import ROOT, SAMPLE
 
 QUERY = "Should zoos be abolished?"
@@ -43,9 +43,12 @@ def server() -> Iterator[SearchServer]:
 
 @pytest.fixture
 def fetch(server: SearchServer) -> Fetch:
-    """Return a function that sends a request and returns status, headers and body of the response."""
+    """Return a function that sends a request and returns status, headers and body of the
+    response."""
 
-    def request(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    def request(
+        path: str = "/", method: str = "GET", **headers: str
+    ) -> tuple[int, dict[str, str], str]:
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
@@ -66,7 +69,10 @@ def test_home_page_is_served_on_loopback(server: SearchServer, fetch: Fetch) -> 
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert fetch(method="HEAD")[::2] == (200, "")
     assert 'value="dirichlet" checked' in text
-    assert f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>' in text
+    assert (
+        f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>'
+        in text
+    )
 
 
 def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(fetch: Fetch) -> None:
@@ -84,19 +90,44 @@ def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(fetch:
 def test_no_scripts_and_no_external_resources(fetch: Fetch) -> None:
     for path in ("/", build_url(), "/style.css"):
         _, headers, text = fetch(path)
-        assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
-        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+        assert headers["Content-Security-Policy"].startswith(
+            "default-src 'none'; style-src 'self';"
+        )
+        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == (
+            "nosniff",
+            "no-referrer",
+        )
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
 
 
 def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: SearchServer) -> None:
     port = server.server_port
-    for host in (f"127.0.0.1:{port}", f"localhost:{port}", "localhost:9000", "LOCALHOST", "127.0.0.2:1", "[::1]:80"):
-        assert (host, fetch(Host=host)[0], fetch(f"http://{host}", Host="evil.example")[0]) == (host, 200, 200)
+    for host in (
+        f"127.0.0.1:{port}",
+        f"localhost:{port}",
+        "localhost:9000",
+        "LOCALHOST",
+        "127.0.0.2:1",
+        "[::1]:80",
+    ):
+        assert (host, fetch(Host=host)[0], fetch(f"http://{host}", Host="evil.example")[0]) == (
+            host,
+            200,
+            200,
+        )
         assert "zoos" in fetch(f"HTTP://{host}{build_url()}")[2]
         assert fetch(f"http://{host}/style.css")[1]["Content-Type"].startswith("text/css")
-    for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example", "x@localhost", ""):
-        for status, _, text in (fetch(build_url(), Host=host), fetch(f"http://{host}{build_url()}")):
+    for host in (
+        f"evil.example:{port}",
+        f"localhost.evil.example:{port}",
+        "127.0.0.1.evil.example",
+        "x@localhost",
+        "",
+    ):
+        for status, _, text in (
+            fetch(build_url(), Host=host),
+            fetch(f"http://{host}{build_url()}"),
+        ):
             assert (host, status, "zoos" in text) == (host, 421, False)
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.putrequest("GET", "/", skip_host=True)
@@ -123,7 +154,9 @@ def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: Search
         ("/?q=xyzzyx", 200, "No argument matches the query; use other words."),
     ],
 )  # fmt: skip
-def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, message: str, fetch: Fetch) -> None:
+def test_unusual_urls_are_answered_with_clear_messages(
+    path: str, status: int, message: str, fetch: Fetch
+) -> None:
     actual_status, _, text = fetch(path)
     assert actual_status == status
     assert message in text
@@ -137,9 +170,14 @@ def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, m
         ("voilà…".encode(), "voilà…"), ("中国+😀".encode(), "中国 😀"), ("Å%E9".encode(), "Åé"), (b"caf\xe9%C3%A9", "caféé"),
     ],
 )  # fmt: skip
-def test_queries_are_decoded_as_utf_8_before_latin_1(query: bytes, text: str, server: SearchServer) -> None:
+def test_queries_are_decoded_as_utf_8_before_latin_1(
+    query: bytes, text: str, server: SearchServer
+) -> None:
     with create_connection(("127.0.0.1", server.server_port)) as connection:
-        connection.sendall(b"GET /?system=bm25&q=%s HTTP/1.0\r\nHost: localhost:%d\r\n\r\n" % (query, server.server_port))
+        connection.sendall(
+            b"GET /?system=bm25&q=%s HTTP/1.0\r\nHost: localhost:%d\r\n\r\n"
+            % (query, server.server_port)
+        )
         response = connection.makefile("rb").read().decode()
     assert f'name="q" value="{text}"' in response
 
@@ -150,11 +188,18 @@ def test_port_in_use_is_reported(server: SearchServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("signum", "code", "message"), [(signal.SIGTERM, 143, "interrupted"), (signal.SIGINT, 0, "stopped")])
-def test_command_serves_until_it_is_stopped(signum: int, code: int, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("signum", "code", "message"),
+    [(signal.SIGTERM, 143, "interrupted"), (signal.SIGINT, 0, "stopped")],
+)
+def test_command_serves_until_it_is_stopped(
+    signum: int, code: int, message: str, tmp_path: Path
+) -> None:
     command = [str(ROOT / "run.sh"), "search", "--serve", "0", "--system", "bm25"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
@@ -164,7 +209,10 @@ def test_command_serves_until_it_is_stopped(signum: int, code: int, message: str
         connection.close()
         process.send_signal(signum)
         errors = process.communicate(timeout=10)[1]
-        assert (process.returncode, errors.splitlines(keepends=True)[-1].startswith(message)) == (code, True)
+        assert (process.returncode, errors.splitlines(keepends=True)[-1].startswith(message)) == (
+            code,
+            True,
+        )
         assert list(tmp_path.iterdir()) == []  # temporary files have been removed
     finally:
         process.kill()

@@ -1,4 +1,5 @@
-"""Tests of stages: dense retrieval, debate scores, re-ranking by quality, and custom stages that are added to the catalogue."""
+"""Tests of stages: dense retrieval, debate scores, re-ranking by quality, and custom stages that
+are added to the catalogue."""
 
 import json
 from collections.abc import Callable
@@ -8,29 +9,34 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from aragorn.__main__ import main
+from aragorn.data.runs import read_run
+from aragorn.engine.base import CPU
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.retrieval import dense as retrieval_dense
+from aragorn.retrieval.dense import encode_queries
+from aragorn.systems import dense
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
+from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
+from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.latent import LatentStage
+from aragorn.systems.neural import RerankStage
+from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn_training.__main__ import main as training
 
-from submission.__main__ import main
-from submission.data.runs import read_run
-from submission.engine.base import CPU
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.retrieval import dense as retrieval_dense
-from submission.retrieval.dense import encode_queries
-from submission.systems import dense
-from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
-from submission.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
-from submission.systems.execution import Execution, Stage
-from submission.systems.latent import LatentStage
-from submission.systems.neural import RerankStage
-from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import make_argument, read_files, update_hash
 from tests.endtoend.conftest import Execute, MakeExecution, RankAll
-from training.__main__ import main as training
 
-SBERT, BM25, CONCLUSIONS = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage, FUSION_CANDIDATES["sbert_conclusions"]
+SBERT, BM25, CONCLUSIONS = (
+    SYSTEMS["sbert"].stage,
+    SYSTEMS["bm25"].stage,
+    FUSION_CANDIDATES["sbert_conclusions"],
+)
 
 
 def compute_cosines(execution: Execution, title: str) -> pd.Series:
-    """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by conclusion."""
+    """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by
+    conclusion."""
     checkpoint = SBERT.load_checkpoint(execution.checkpoints)
     assert isinstance(checkpoint, RankerCheckpoint)
     conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
@@ -40,10 +46,14 @@ def compute_cosines(execution: Execution, title: str) -> pd.Series:
     return pd.Series(similarities[order], index=[conclusions[row] for row in order])
 
 
-def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     execution = execute()
-    ranking, bm25 = (execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25))
+    ranking, bm25 = (
+        execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25)
+    )
     collection = execution.documents.read_texts(execution.documents.searchable_docnos)
     added_count = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
@@ -54,7 +64,9 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute: Exe
     assert added_count > 5
 
 
-def test_search_of_all_premises_gives_the_same_scores(execute: Execute, checkpoints_copy: Path) -> None:
+def test_search_of_all_premises_gives_the_same_scores(
+    execute: Execute, checkpoints_copy: Path
+) -> None:
     with_conclusions = execute().get_ranking(SBERT)
     file = checkpoints_copy / "sbert" / "config.json"
     config = json.loads(file.read_text())
@@ -63,25 +75,36 @@ def test_search_of_all_premises_gives_the_same_scores(execute: Execute, checkpoi
     update_hash(file.parent, file.name)
     execution = execute()
     ranking = execution.get_ranking(SBERT)
-    assert ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
+    assert (
+        ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
+    )
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
     assert len(merged) == len(with_conclusions) > 100
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
     single_topic = execute(qid="2").get_ranking(SBERT)
-    pd.testing.assert_frame_equal(single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
+    pd.testing.assert_frame_equal(
+        single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True
+    )
 
 
 def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
     execution = execute()
     ranking, documents = execution.get_ranking(CONCLUSIONS), execution.documents
     collection = documents.read_texts(documents.searchable_docnos)
-    assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3  # the depth covers all 100 conclusions
+    # the depth covers all 100 conclusions
+    assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3
     topic_ranking = ranking[ranking["qid"] == "1"].merge(collection, on="docno")
-    expected = topic_ranking["conclusion"].map(compute_cosines(execution, execution.topics["query"][0]))
-    np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-4)  # float16 vectors
-    assert topic_ranking["score"][0] == pytest.approx(1.0, abs=1e-3)  # the first title is a conclusion
+    expected = topic_ranking["conclusion"].map(
+        compute_cosines(execution, execution.topics["query"][0])
+    )
+    # float16 vectors
+    np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-4)
+    # the first title is a conclusion
+    assert topic_ranking["score"][0] == pytest.approx(1.0, abs=1e-3)
     pairs = ranking.sample(frac=0.2, random_state=0)
-    np.testing.assert_array_equal(CONCLUSIONS.score(execution, pairs[["qid", "docno"]]), pairs["score"])
+    np.testing.assert_array_equal(
+        CONCLUSIONS.score(execution, pairs[["qid", "docno"]]), pairs["score"]
+    )
     row = ranking[ranking["qid"] == "2"].iloc[7]
     explanation = CONCLUSIONS.explain(execute(qid="2"), "2", row["docno"])
     assert explanation.score == row["score"]
@@ -91,7 +114,8 @@ def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
 RETRIEVER = FUSION_CANDIDATES["bm25_arguments"]
 DEBATES = ClusterScoreStage(RETRIEVER)
 FILLER = "a premise that has enough words to be ranked because shorter premises are dropped from the collection"
-RETRIEVED, OTHER = (f"c67482ba-2019-04-18T13:32:05Z-0000{n}-000" for n in range(2))  # ids of an older version of args.me
+# ids of an older version of args.me
+RETRIEVED, OTHER = (f"c67482ba-2019-04-18T13:32:05Z-0000{n}-000" for n in range(2))
 TEXTS = {  # three arguments of one debate, two of another, one of a third, and two of none
     "Sa-A1": "zoos zoos zoos",
     "Sa-A2": "zoos and more",
@@ -119,15 +143,20 @@ def get_scores(execution: Execution, stage: Stage) -> pd.Series:
     return execution.get_ranking(stage).set_index(["qid", "docno"])["score"]["1"]
 
 
-def test_debate_means_match_hand_computed_values(make_execution: MakeExecution, directory: Path) -> None:
+def test_debate_means_match_hand_computed_values(
+    make_execution: MakeExecution, directory: Path
+) -> None:
     execution = make_execution(directory)
     retrieval, scores = get_scores(execution, RETRIEVER), get_scores(execution, DEBATES)
     expected = dict.fromkeys(DEBATE, retrieval[DEBATE].mean())
     expected |= {docno: retrieval[docno] for docno in (RETRIEVED, "Sc-A1", "mine-1", "mine-2")}
     assert scores.to_dict() == pytest.approx(expected, abs=1e-9)
     assert scores.nunique() < retrieval.nunique()
-    pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})  # not retrieved, unlike another argument of its debate
-    assert DEBATES.score(execution, pairs).tolist() == pytest.approx([retrieval[RETRIEVED] / 2], abs=1e-9)
+    # not retrieved, unlike another argument of its debate
+    pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})
+    assert DEBATES.score(execution, pairs).tolist() == pytest.approx(
+        [retrieval[RETRIEVED] / 2], abs=1e-9
+    )
     assert DEBATES.score(execution, pairs.iloc[:0]).shape == (0,)
     for docno, members in (("Sa-A2", DEBATE), ("mine-1", ["mine-1"])):
         explanation = DEBATES.explain(make_execution(directory, qid="1"), "1", docno)
@@ -136,13 +165,19 @@ def test_debate_means_match_hand_computed_values(make_execution: MakeExecution, 
         assert f"mean retrieval score of {len(members)} documents of debate" in explanation.summary
 
 
-def test_debate_mean_uses_only_top_documents(make_execution: MakeExecution, make_input: Callable[..., Path]) -> None:
-    texts = TEXTS | {f"S{n:x}-A1": "zoos zoos" for n in range(300, 300 + CLUSTER_DEPTH)}  # rank between the debate's documents
+def test_debate_mean_uses_only_top_documents(
+    make_execution: MakeExecution, make_input: Callable[..., Path]
+) -> None:
+    # rank between the debate's documents
+    texts = TEXTS | {f"S{n:x}-A1": "zoos zoos" for n in range(300, 300 + CLUSTER_DEPTH)}
     execution = make_execution(make_input([("1", "Are zoos cruel?")], list_arguments(texts)))
     retrieval, scores = get_scores(execution, RETRIEVER), get_scores(execution, DEBATES)
     is_top = {docno: retrieval.index.get_loc(docno) < CLUSTER_DEPTH for docno in DEBATE}
-    assert is_top == {"Sa-A1": False, "Sa-A2": True, "Sa-A3": True}  # the term is so frequent that its weight is negative
-    assert scores[["Sa-A2", "Sa-A3"]].tolist() == pytest.approx([retrieval[["Sa-A2", "Sa-A3"]].mean()] * 2, abs=1e-9)
+    # the term is so frequent that its weight is negative
+    assert is_top == {"Sa-A1": False, "Sa-A2": True, "Sa-A3": True}
+    assert scores[["Sa-A2", "Sa-A3"]].tolist() == pytest.approx(
+        [retrieval[["Sa-A2", "Sa-A3"]].mean()] * 2, abs=1e-9
+    )
     assert scores["Sa-A1"] == pytest.approx(retrieval[DEBATE].mean(), abs=1e-9)
 
 
@@ -166,10 +201,18 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
     assert set(after["qid"]) == {"1", "2", "3"}
     for qid, old in before.groupby("qid"):
         new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
-        relevance, quality_values = (values - values.mean() for values in (first["score"], quality[first.index]))
-        expected = relevance / relevance.std(ddof=0) + 2 * quality_values / quality_values.std(ddof=0)
+        relevance, quality_values = (
+            values - values.mean() for values in (first["score"], quality[first.index])
+        )
+        expected = relevance / relevance.std(ddof=0) + 2 * quality_values / quality_values.std(
+            ddof=0
+        )
         expected.index = first["docno"]
-        assert new["docno"][:7].tolist() == expected.sort_values(ascending=False).index.tolist() != first["docno"].tolist()
+        assert (
+            new["docno"][:7].tolist()
+            == expected.sort_values(ascending=False).index.tolist()
+            != first["docno"].tolist()
+        )
         np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
         assert new["docno"][7:].tolist() == old["docno"][7:].tolist() != []
         assert new["score"][7] <= new["score"][6] - 1
@@ -183,20 +226,32 @@ class CustomStage(RerankStage):
     """A stage that another package defines."""
 
 
-def test_custom_system_reranks_another_system(rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_system_reranks_another_system(
+    rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rank with a network that re-ranks SNRM's ranking."""
     stage = CustomStage(LatentStage("snrm"), "knrm")
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", stage, "Rank with mine."))
     names = ("mine", "snrm", "knrm")
-    assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
+    assert (
+        rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name)))
+        == 0
+    )
     files = (tmp_path / "out" / f"aragorn-{name}.txt" for name in names)
     mine, snrm, knrm = (read_run(file).set_index(["qid", "docno"])["score"] for file in files)
     assert set(mine.index) == set(snrm.index) != set(knrm.index)
     shared = knrm.index.intersection(mine.index)
     assert len(shared) > 10
-    np.testing.assert_allclose(knrm[shared], mine[shared], rtol=0, atol=1e-5)  # scored by the same network
-    entry = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"][0]
-    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == ("Rank with mine.", "snrm", ["snrm", "knrm"])
+    # scored by the same network
+    np.testing.assert_allclose(knrm[shared], mine[shared], rtol=0, atol=1e-5)
+    entry = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"][
+        "retrieval"
+    ][0]
+    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == (
+        "Rank with mine.",
+        "snrm",
+        ["snrm", "knrm"],
+    )
     assert training(["overlap", str(tmp_path / "out")]) == 0
     jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
     assert jaccard.loc["mine", "knrm"] < jaccard.loc["knrm", "knrm"] == 1
@@ -205,19 +260,43 @@ def test_custom_system_reranks_another_system(rank_all: RankAll, tmp_path: Path,
 
 
 def test_index_makes_all_vectors_of_a_collection(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rank with vectors of other topics and with an index, and compare the runs with those of an empty cache."""
-    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    """Rank with vectors of other topics and with an index, and compare the runs with those of an
+    empty cache."""
+    paths = [
+        "-i",
+        str(corpus_with_topics),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+    ]
     systems = ["--system", "fusion", "--system", "sbert"]
 
     def rank(name: str, cache: str) -> dict[str, bytes]:
         output = tmp_path / name
-        assert main(["rank", *paths, "-o", str(output), "--cache-dir", str(tmp_path / cache), *systems]) == 0
-        return {run: content for run, content in read_files(output).items() if run.startswith("aragorn-")}
+        assert (
+            main(
+                ["rank", *paths, "-o", str(output), "--cache-dir", str(tmp_path / cache), *systems]
+            )
+            == 0
+        )
+        return {
+            run: content
+            for run, content in read_files(output).items()
+            if run.startswith("aragorn-")
+        }
 
     expected, counts, encode = rank("cold", "cold-cache"), list[int](), retrieval_dense.encode_shard
-    monkeypatch.setattr(retrieval_dense, "encode_shard", lambda *args: (counts.append(len(args[-1])), encode(*args))[1])
+    monkeypatch.setattr(
+        retrieval_dense,
+        "encode_shard",
+        lambda *args: (counts.append(len(args[-1])), encode(*args))[1],
+    )
     index = ["index", *paths, "--cache-dir", str(tmp_path / "index"), *systems]
     assert main(index) == 0
     assert sum(counts) > 400

@@ -12,38 +12,53 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from aragorn_training.__main__ import main
 
-from tests.conftest import KNRM_RECIPE, ROOT, read_files
+from tests.conftest import KNRM_RECIPE, read_files
 from tests.endtoend.conftest import Command, ForkedProcess
-from training.__main__ import main
 
-SETTINGS = "dropout = 0.0\n[training]\nmax_steps = 20\nmicro_batch_size = 8"  # validates every fifth step
+# validates every fifth step
+SETTINGS = "dropout = 0.0\n[training]\nmax_steps = 20\nmicro_batch_size = 8"
 RECIPE = KNRM_RECIPE.replace("[training]", SETTINGS)
 
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path) -> Command:
-    """Return a function that copies the working directory, and returns the command that trains there for 20 steps."""
+    """Return a function that copies the working directory, and returns the command that trains
+    there for 20 steps."""
 
     def arguments(directory: str) -> list[str]:
         (tmp_path / "knrm.toml").write_text(RECIPE)
         shutil.copytree(work_dir, tmp_path / directory, dirs_exist_ok=True)
-        return ["fit", str(tmp_path / "knrm.toml"), "--work-dir", str(tmp_path / directory), "--device", "cpu"]
+        return [
+            "fit",
+            str(tmp_path / "knrm.toml"),
+            "--work-dir",
+            str(tmp_path / directory),
+            "--device",
+            "cpu",
+        ]
 
     return arguments
 
 
 @contextmanager
 def run_pair(arguments: list[str], log: Path) -> Iterator[list[ForkedProcess]]:
-    """Fork two training processes with the environment variables of torchrun; kill them at the end of the `with` block."""
+    """Fork two training processes with the environment variables of torchrun; kill them at the end
+    of the `with` block."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    variables, processes = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}, []
+    variables, processes = (
+        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"},
+        [],
+    )
     with pytest.MonkeyPatch.context() as patch, log.open("wb") as stream:
         for rank in "01":
             for name, value in {**variables, "RANK": rank, "LOCAL_RANK": rank}.items():
                 patch.setenv(name, value)
-            processes.append(ForkedProcess([sys.executable, "-m", "training", *arguments], stream))
+            processes.append(
+                ForkedProcess([sys.executable, "-m", "aragorn_training", *arguments], stream)
+            )
     try:
         yield processes
     finally:
@@ -53,26 +68,41 @@ def run_pair(arguments: list[str], log: Path) -> Iterator[list[ForkedProcess]]:
 
 
 def read_log(directory: Path) -> list[dict[str, float]]:
-    """Read the rows of the training log in a working directory; return no rows if there is no log yet."""
+    """Read the rows of the training log in a working directory; return no rows if there is no log
+    yet."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
 
 @pytest.mark.slow
 def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_path: Path) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "aragorn_training",
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [*torchrun, *fit("whole")]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert main(fit("one")) == 0
     single, pair = read_log(tmp_path / "one"), read_log(tmp_path / "whole")
     assert [row["step"] for row in pair] == [row["step"] for row in single] == [5, 10, 15, 20]
     assert [row["loss"] for row in pair] == pytest.approx([row["loss"] for row in single], abs=1e-5)
     assert max(row["loss"] for row in pair) - min(row["loss"] for row in pair) > 0.02
-    provenance = json.loads((tmp_path / "whole" / "checkpoints" / "knrm" / "provenance.json").read_text())
+    provenance = json.loads(
+        (tmp_path / "whole" / "checkpoints" / "knrm" / "provenance.json").read_text()
+    )
     assert provenance["machine"].endswith(" cpu × 2")
-    assert done.stderr.count("Epoch 0.") == len([row for row in single if row["epoch"] < 1])  # only rank 0 logs
+    # only rank 0 logs
+    assert done.stderr.count("Epoch 0.") == len([row for row in single if row["epoch"] < 1])
 
     arguments = fit("killed")
     with run_pair(arguments, tmp_path / "killed.log"):
@@ -85,5 +115,7 @@ def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_pat
             item.process.join(120)
     assert [item.returncode for item in processes] == [0, 0]
     assert "Resuming at step" in (tmp_path / "resumed.log").read_text()
-    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
+    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(
+        tmp_path / "whole" / "checkpoints"
+    )
     assert read_log(tmp_path / "killed") == pair

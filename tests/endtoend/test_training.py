@@ -1,4 +1,5 @@
-"""Tests of training, from preparing data to ranking with the checkpoint, of reproduction, and of messages on invalid inputs."""
+"""Tests of training, from preparing data to ranking with the checkpoint, of reproduction, and of
+messages on invalid inputs."""
 
 import json
 import shutil
@@ -9,77 +10,122 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.errors import InputError
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.rankings import truncate_rankings
+from aragorn.systems.catalogue import FUSION_CANDIDATES
+from aragorn.text.normalisation import tokenise_premise
+from aragorn_training.__main__ import main
+from aragorn_training.cli.reproduce import compare_metrics
+from aragorn_training.data import word_vectors
+from aragorn_training.data.distillation import load_table
+from aragorn_training.data.pair_tables import load_training_pairs, load_validation_queries
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.tasks.distillation import DistillationSpec
+from aragorn_training.tasks.pairs import PairwiseSpec
 
-from submission.engine.base import CPU
-from submission.errors import InputError
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.rankings import truncate_rankings
-from submission.systems.catalogue import FUSION_CANDIDATES
-from submission.text.normalisation import tokenise_premise
 from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files, update_hash
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log, MakeExecution
-from training.__main__ import main
-from training.cli.reproduce import compare_metrics
-from training.data import word_vectors
-from training.data.distillation import load_table
-from training.data.pair_tables import load_training_pairs, load_validation_queries
-from training.fitting.initialisation import build_network
-from training.fitting.recipe import Recipe
-from training.tasks.distillation import DistillationSpec
-from training.tasks.pairs import PairwiseSpec
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim does not close text files of vectors.
-UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+UNCLOSED = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 
 @pytest.fixture
 def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
-    """Return a function that writes a recipe (default: KNRM's), and returns the command that trains it."""
-    return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work-dir", str(work_dir), "--device", "cpu", *flags]
+    """Return a function that writes a recipe (default: KNRM's), and returns the command that trains
+    it."""
+    return lambda text=KNRM_RECIPE, *flags: [
+        "fit",
+        write_recipe(text),
+        "--work-dir",
+        str(work_dir),
+        "--device",
+        "cpu",
+        *flags,
+    ]
 
 
 def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> None:
     for part, negatives in (("train", 1), ("validation", 20)):
-        words, pieces = (pd.read_parquet(prepared_work_dir / f"{part}.{unit}.parquet") for unit in ("words", "pieces"))
-        assert words["premise"].tolist() == [" ".join(tokenise_premise(premise)) for premise in pieces["premise"]]
+        words, pieces = (
+            pd.read_parquet(prepared_work_dir / f"{part}.{unit}.parquet")
+            for unit in ("words", "pieces")
+        )
+        assert words["premise"].tolist() == [
+            " ".join(tokenise_premise(premise)) for premise in pieces["premise"]
+        ]
         assert words[["docno"]].equals(pieces[["docno"]])
         assert words["unrelated_docnos"].map(tuple).equals(pieces["unrelated_docnos"].map(tuple))
-        assert {len({*docnos} & {*pieces["docno"]}) for docnos in pieces["unrelated_docnos"]} == {negatives}
+        assert {len({*docnos} & {*pieces["docno"]}) for docnos in pieces["unrelated_docnos"]} == {
+            negatives
+        }
     statistics = json.loads((prepared_work_dir / "statistics.json").read_text())
-    expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
-    expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words per premise": 20.0}
+    expected = {
+        "arguments": 575,
+        "train arguments": 450,
+        "validation arguments": 125,
+        "validation queries": 25,
+    }
+    expected |= {
+        "vocabulary of conclusions": 50,
+        "vocabulary of premises": 70,
+        "median words per premise": 20.0,
+    }
     assert {name: statistics[name] for name in expected} == expected
-    assert count_colours((prepared_work_dir / "premise-lengths.png").read_bytes()) > 50  # bars and anti-aliased text
+    # bars and anti-aliased text
+    assert count_colours((prepared_work_dir / "premise-lengths.png").read_bytes()) > 50
 
 
 def test_tables_do_not_depend_on_the_order_of_arguments(corpus: Path, tmp_path: Path) -> None:
     arguments, tables = json.loads((corpus / "args-me.json").read_text())["arguments"], []
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
     for source, work in ((corpus, tmp_path / "first"), (tmp_path, tmp_path / "reversed")):
-        assert main(["prepare", "pairs", "-i", str(source), "--work-dir", str(work), "--sample", "500"]) == 0
-        tables.append({name: data for name, data in read_files(work).items() if name.endswith(".parquet")})
+        assert (
+            main(
+                ["prepare", "pairs", "-i", str(source), "--work-dir", str(work), "--sample", "500"]
+            )
+            == 0
+        )
+        tables.append(
+            {name: data for name, data in read_files(work).items() if name.endswith(".parquet")}
+        )
     assert (len(tables[0]), tables[0]) == (4, tables[1])
 
 
 def test_hard_negatives_share_words_with_the_conclusion(
     corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, assert_fails: AssertFails
 ) -> None:
-    train, prepare = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n'), ["prepare", "pairs", "-i", str(corpus)]
-    assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
+    train, prepare = (
+        fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n'),
+        ["prepare", "pairs", "-i", str(corpus)],
+    )
+    assert_fails(3, "run `aragorn-training prepare pairs -i INPUT", *train)
     assert main([*prepare, "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]) == 0
-    assert read_files(prepared_work_dir).items() <= read_files(work_dir).items()  # other files are unchanged
+    # other files are unchanged
+    assert read_files(prepared_work_dir).items() <= read_files(work_dir).items()
     hard_negatives = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
     assert hard_negatives["docno"].tolist() == pairs.index.tolist()
-    conclusions, negatives = pairs["normalised_conclusion"], pairs.loc[hard_negatives["unrelated_docno"]]
+    conclusions, negatives = (
+        pairs["normalised_conclusion"],
+        pairs.loc[hard_negatives["unrelated_docno"]],
+    )
     assert (conclusions.to_numpy() != negatives["normalised_conclusion"].to_numpy()).all()
     texts = zip(conclusions, negatives["premise"], strict=True)
     assert all({*conclusion.split()} & {*premise.split()} for conclusion, premise in texts)
     recipe = Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec())
     tokeniser = build_network(recipe, work_dir / "vectors", work_dir).tokeniser
     hard = load_training_pairs(work_dir, "words", tokeniser, "dirichlet")
-    assert hard_negatives["docno"].to_numpy()[hard.negatives].tolist() == hard_negatives["unrelated_docno"].tolist()
+    assert (
+        hard_negatives["docno"].to_numpy()[hard.negatives].tolist()
+        == hard_negatives["unrelated_docno"].tolist()
+    )
     assert main([*prepare, "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     assert_fails(3, "unrelated.parquet: built from other tables", *train)
 
@@ -88,15 +134,24 @@ def test_hard_negatives_share_words_with_the_conclusion(
 def test_word_vectors_are_reproducible(method: str, work_dir: Path, tmp_path: Path) -> None:
     flags = ["--work-dir", str(work_dir), "--minimum-frequency", "2", "--dimensions", "20"]
     flags += ["--surface-tokens", method] if method else []
-    folder, copy = work_dir / word_vectors.get_default_folder_name(method or None), tmp_path / "again"
-    assert main(["prepare", "vectors", *flags]) == main(["prepare", "vectors", *flags, "-o", str(copy)]) == 0
+    folder, copy = (
+        work_dir / word_vectors.get_default_folder_name(method or None),
+        tmp_path / "again",
+    )
+    assert (
+        main(["prepare", "vectors", *flags])
+        == main(["prepare", "vectors", *flags, "-o", str(copy)])
+        == 0
+    )
     assert read_files(copy) == read_files(folder)
     vocabulary, vectors = word_vectors.load_vectors(folder)
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     if method:
         text = pd.read_parquet(work_dir / "train.pieces.parquet")["premise"][0]
-        tokens = word_vectors.PremiseTokens(work_dir, word_vectors.VectorSettings(surface_method="word2vec"))
+        tokens = word_vectors.PremiseTokens(
+            work_dir, word_vectors.VectorSettings(surface_method="word2vec")
+        )
         assert next(iter(tokens)) == word_vectors.split_surface_tokens(text)
 
 
@@ -106,26 +161,54 @@ def test_vectors_are_read_from_files(file_format: str, work_dir: Path, tmp_path:
     from gensim.models.keyedvectors import KeyedVectors
 
     table, file = KeyedVectors(3), tmp_path / ("v.bin" if file_format == "binary" else "v.txt")
-    table.add_vectors(["fillera", "topicaa", "unseen-word"], np.arange(9, dtype=np.float32).reshape(3, 3))
-    table.save_word2vec_format(str(file), binary=file_format == "binary", write_header=file_format != "glove")
-    flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(tmp_path / "output")]
+    table.add_vectors(
+        ["fillera", "topicaa", "unseen-word"], np.arange(9, dtype=np.float32).reshape(3, 3)
+    )
+    table.save_word2vec_format(
+        str(file), binary=file_format == "binary", write_header=file_format != "glove"
+    )
+    flags = [
+        "-i",
+        str(file),
+        "--dimensions",
+        "3",
+        "--minimum-frequency",
+        "2",
+        "-o",
+        str(tmp_path / "output"),
+    ]
     assert main(["prepare", "vectors", "--work-dir", str(work_dir), *flags]) == 0
     vocabulary, vectors = word_vectors.load_vectors(tmp_path / "output")
     assert "unseen-word" not in vocabulary.terms
     assert vectors[vocabulary.terms.index("topicaa")].tolist() == [3, 4, 5]
-    assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # random, since the file lacks the word
+    # random, since the file lacks the word
+    assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0
 
 
 @UNCLOSED
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")],
+    [
+        ("4 5 6", "vectors have 3 dimensions, expected 300"),
+        ("4 five 6", "not a word2vec or GloVe file"),
+    ],
 )
 def test_unsuitable_vector_files_are_refused(
     line: str, message: str, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
-    assert_fails(3, message, "prepare", "vectors", "--work-dir", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
+    assert_fails(
+        3,
+        message,
+        "prepare",
+        "vectors",
+        "--work-dir",
+        work_dir,
+        "-i",
+        tmp_path / "v.txt",
+        "-o",
+        tmp_path / "v",
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,59 +216,114 @@ def test_unsuitable_vector_files_are_refused(
     [
         ("= 20", "= 30", 2, "network.dimensions is 30, but the word vectors have 20"),
         ("= 20", "= 20\nkernels = 1", 2, "cannot build knrm from [network]"),
-        ("= 0.01", "= 0.01\nl1_weight = 0.02", 2, "knrm has no latent vectors; remove training.l1_weight"),
+        (
+            "= 0.01",
+            "= 0.01\nl1_weight = 0.02",
+            2,
+            "knrm has no latent vectors; remove training.l1_weight",
+        ),
         ("= 0.01", "= 1e20\nmax_steps = 2", 7, "step 2: the loss is"),
     ],
 )
 def test_unsuitable_recipes_fail(
-    old: str, new: str, code: int, message: str, fit: Command, work_dir: Path, assert_fails: AssertFails
+    old: str,
+    new: str,
+    code: int,
+    message: str,
+    fit: Command,
+    work_dir: Path,
+    assert_fails: AssertFails,
 ) -> None:
-    text = KNRM_RECIPE.replace("validations_per_epoch = 3", "validations_per_epoch = 1").replace(old, new)
+    text = KNRM_RECIPE.replace("validations_per_epoch = 3", "validations_per_epoch = 1").replace(
+        old, new
+    )
     assert_fails(code, message, *fit(text if code == 2 else text.replace("knrm", "conv_knrm")))
     assert not (work_dir / "checkpoints").exists()
 
 
-def test_other_directories_are_not_replaced(fit: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_other_directories_are_not_replaced(
+    fit: Command, tmp_path: Path, assert_fails: AssertFails
+) -> None:
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
-    assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
+    assert_fails(
+        5,
+        "not a checkpoint directory; choose another --output",
+        *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")),
+    )
     assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work-dir", str(tmp_path / "w")]) == 0
+    assert (
+        main(
+            [
+                "prepare",
+                "pairs",
+                "-i",
+                str(REAL_DATA / "touche-2020/input"),
+                "--work-dir",
+                str(tmp_path / "w"),
+            ]
+        )
+        == 0
+    )
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
 def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Command) -> None:
-    text = ONE_EPOCH.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
-    assert main(fit(f"{text}l1_weight = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak_label_weight = 0.3\n")) == 0
+    text = ONE_EPOCH.replace("knrm", "snrm").replace(
+        "dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true"
+    )
+    assert (
+        main(
+            fit(
+                f"{text}l1_weight = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak_label_weight = 0.3\n"
+            )
+        )
+        == 0
+    )
     directory = work_dir / "checkpoints" / "mine"
     metrics = json.loads((directory / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 (full collection)"] > 20
-    assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])["epoch"]
+    assert (
+        metrics["best epoch"]
+        == max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])["epoch"]
+    )
     recipe = json.loads((directory / "provenance.json").read_text())["recipe"]
     assert recipe["clusters"] == {"threshold": 0.4, "rarity_exponent": 1.0}
     checkpoint = load_checkpoint(directory)
     queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser)
     vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
-    assert metrics["validation"]["query sparsity"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
+    assert metrics["validation"]["query sparsity"] == pytest.approx(
+        100 * float((vectors == 0).double().mean()), abs=0.01
+    )
     assert all(0 <= row["document sparsity"] <= 100 for row in metrics["log"])
 
 
 @pytest.fixture
-def reproduce(corpus: Path, work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> list[str]:
-    """Train a network as the stored checkpoint, and return the command that reproduces it from the directory `input`."""
+def reproduce(
+    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path
+) -> list[str]:
+    """Train a network as the stored checkpoint, and return the command that reproduces it from the
+    directory `input`."""
     recipe = write_recipe()
-    assert main(["fit", recipe, "--work-dir", str(work_dir), "-o", str(tmp_path / "stored" / "mine")]) == 0
+    assert (
+        main(["fit", recipe, "--work-dir", str(work_dir), "-o", str(tmp_path / "stored" / "mine")])
+        == 0
+    )
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "args-me.json").write_text((corpus / "args-me.json").read_text())
     paths = {"--checkpoints": "stored", "--work-dir": "new", "-i": "input"}
-    return ["reproduce", recipe, *(text for flag, name in paths.items() for text in (flag, str(tmp_path / name)))]
+    return [
+        "reproduce",
+        recipe,
+        *(text for flag, name in paths.items() for text in (flag, str(tmp_path / name))),
+    ]
 
 
 def increase_stored_map(checkpoint: Path, points: float) -> None:
@@ -225,13 +363,24 @@ def test_reproduce_compares_with_the_stored_checkpoint(
 
 
 def test_reproduce_an_ensemble_from_cached_scores(
-    corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    corpus: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
 ) -> None:
-    paths = ["-i", str(corpus), "--work-dir", str(tmp_path / "new"), "--checkpoints", str(all_checkpoints_dir)]
+    paths = [
+        "-i",
+        str(corpus),
+        "--work-dir",
+        str(tmp_path / "new"),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+    ]
     assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
     table = capsys.readouterr().out
     assert "OK" in table
-    monkeypatch.setattr("training.fitting.validation.score_pairs", None)
+    monkeypatch.setattr("aragorn_training.fitting.validation.score_pairs", None)
     assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
     assert capsys.readouterr().out == table
 
@@ -239,33 +388,68 @@ def test_reproduce_an_ensemble_from_cached_scores(
 def test_verdicts_depend_on_the_difference() -> None:
     stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "missing": 50.0}}
     recomputed = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    assert compare_metrics(stored, recomputed)["verdict"].to_dict() == {"a": "OK", "b": "near", "c": "FAIL", "missing": "FAIL"}
+    assert compare_metrics(stored, recomputed)["verdict"].to_dict() == {
+        "a": "OK",
+        "b": "near",
+        "c": "FAIL",
+        "missing": "FAIL",
+    }
 
 
 @pytest.fixture
 def debates(corpus_with_topics: Path) -> Path:
-    """Give each argument a debate title: its conclusion and enough further words that the title paraphrases no topic."""
+    """Give each argument a debate title: its conclusion and enough further words that the title
+    paraphrases no topic."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for record in arguments:
-        record["context"] = {"discussionTitle": f"{record['conclusion']}, as everybody believes who has ever lived anywhere"}
+        record["context"] = {
+            "discussionTitle": f"{record['conclusion']}, as everybody believes who has ever lived anywhere"
+        }
     (corpus_with_topics / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return corpus_with_topics
 
 
 @pytest.fixture
 def prepare(debates: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
-    """Return a function that returns the command that prepares the teacher's scores of 8 documents for each of 60 titles."""
-    paths = ["-i", str(debates), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-    return lambda *flags: ["prepare", "distillation", *paths, "--titles", "60", "--documents", "8", *flags]
+    """Return a function that returns the command that prepares the teacher's scores of 8 documents
+    for each of 60 titles."""
+    paths = [
+        "-i",
+        str(debates),
+        "--work-dir",
+        str(work_dir),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+    ]
+    return lambda *flags: [
+        "prepare",
+        "distillation",
+        *paths,
+        "--titles",
+        "60",
+        "--documents",
+        "8",
+        *flags,
+    ]
 
 
 def write_topics(file: Path, titles: list[str]) -> None:
-    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
+    body = "".join(
+        f"<topic><number>{n}</number><title>{title}</title></topic>"
+        for n, title in enumerate(titles, 1)
+    )
     file.write_text(f"<topics>{body}</topics>")
 
 
 def test_scores_are_those_of_the_teachers_ranking(
-    prepare: Command, debates: Path, work_dir: Path, make_execution: MakeExecution, all_checkpoints_dir: Path, tmp_path: Path
+    prepare: Command,
+    debates: Path,
+    work_dir: Path,
+    make_execution: MakeExecution,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
 ) -> None:
     assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
     assert main(prepare("--system", "dirichlet", "--seed", "3", "--overwrite")) == 0
@@ -277,9 +461,15 @@ def test_scores_are_those_of_the_teachers_ranking(
     single_topic = Path(shutil.copytree(debates, tmp_path / "single"))
     write_topics(single_topic / "topics.xml", [title])
     execution = make_execution(single_topic, checkpoints=all_checkpoints_dir)
-    ranking, rows = execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), table[table["topic"] == title]
-    assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()  # half of the rows are the top ranks
-    pd.testing.assert_series_equal(rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False)
+    ranking, rows = (
+        execution.get_ranking(FUSION_CANDIDATES["dirichlet"]),
+        table[table["topic"] == title],
+    )
+    # half of the rows are the top ranks
+    assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()
+    pd.testing.assert_series_equal(
+        rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False
+    )
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
@@ -296,12 +486,18 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     assert main(prepare(*flags, "--topics", str(excluded), "--overwrite")) == 0
     table = load_table(work_dir)[0]
     assert not set(table["topic"]) & set(titles[:-1])
-    message = "for none of 60 titles does dirichlet rank at least 900 documents with different scores"
+    message = (
+        "for none of 60 titles does dirichlet rank at least 900 documents with different scores"
+    )
     assert_fails(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
     assert load_table(work_dir)[0].equals(table)
     assert main(prepare(*flags, "--titles", "1", "--overwrite")) == 0
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
-        DistillationSpec().build_task(Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU)  # type: ignore[arg-type]
+        DistillationSpec().build_task(
+            Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU
+        )  # type: ignore[arg-type]
     assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
-    (debates / "args-me.json").write_text((debates / "args-me.json").read_text().replace("discussionTitle", "title"))
+    (debates / "args-me.json").write_text(
+        (debates / "args-me.json").read_text().replace("discussionTitle", "title")
+    )
     assert_fails(3, "no debate titles; use a larger corpus", *prepare(*flags))

@@ -1,4 +1,5 @@
-"""Tests of tuning lexical systems: selected point, cross-validation, cache, errors, and a study of several enrichments."""
+"""Tests of tuning lexical systems: selected point, cross-validation, cache, errors, and a study of
+several enrichments."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,18 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.retrieval.lexical import RM3, Dirichlet, LexicalParameters
+from aragorn.storage.checkpoint_directory import read_config
+from aragorn.systems.execution import Execution
+from aragorn_training.__main__ import main
+from aragorn_training.evaluation.significance import apply_holm_correction
+from aragorn_training.paths import GRIDS
+from aragorn_training.studies import enrichments
+from aragorn_training.tuning import grid as grid_search
+from aragorn_training.tuning.grid import load_grid
 
-from submission.retrieval.lexical import RM3, Dirichlet, LexicalParameters
-from submission.storage.checkpoint_directory import read_config
-from submission.systems.execution import Execution
 from tests.conftest import count_colours, write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails, Capture
-from training.__main__ import main
-from training.evaluation.significance import apply_holm_correction
-from training.paths import GRIDS
-from training.studies import enrichments
-from training.tuning import grid as grid_search
-from training.tuning.grid import load_grid
 
 GRID = """
 [index]
@@ -33,18 +34,34 @@ terms = [6]
 original = [0.5, 1.0]
 """
 MEASURE = "nDCG@5 all"
-GRID_SIZES = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
+GRID_SIZES = {
+    "bm25_arguments": 28,
+    "dirichlet": 40,
+    "bm25_rm3": 280,
+    "dirichlet_rm3": 140,
+    "bm25_rm3_thesis": 140,
+}
 Tune = Callable[..., list[str]]
 
 
 @pytest.fixture
 def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> Tune:
-    """Return a function that writes a grid, and returns the command that tunes a lexical system on it."""
+    """Return a function that writes a grid, and returns the command that tunes a lexical system on
+    it."""
 
-    def command(output: str = "mine", grid: str = GRID, files: Sequence[object] = tuple(qrels_files)) -> list[str]:
+    def command(
+        output: str = "mine", grid: str = GRID, files: Sequence[object] = tuple(qrels_files)
+    ) -> list[str]:
         (tmp_path / "mine.toml").write_text(grid)
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
-        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work-dir", str(tmp_path / "tuning")]
+        paths = [
+            "-i",
+            str(corpus_with_topics),
+            "-o",
+            str(tmp_path / output),
+            "--work-dir",
+            str(tmp_path / "tuning"),
+        ]
         return ["tune", str(tmp_path / "mine.toml"), *qrels, *paths]
 
     return command
@@ -52,9 +69,14 @@ def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> T
 
 def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) -> None:
     assert main(tune()) == 0
-    table, metrics = pd.read_csv(tmp_path / "mine" / "grid.csv"), json.loads((tmp_path / "mine" / "metrics.json").read_text())
+    table, metrics = (
+        pd.read_csv(tmp_path / "mine" / "grid.csv"),
+        json.loads((tmp_path / "mine" / "metrics.json").read_text()),
+    )
     points = [[mu, 6, original] for mu in (1, 200, 5000) for original in (0.5, 1.0)]
-    assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == points
+    assert (
+        table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == points
+    )
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
     expansion = RM3(10, 6, best["expansion.original"], max_df_ratio=1.0)
@@ -67,7 +89,9 @@ def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) 
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
 
 
-def test_finished_points_are_cached(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_points_are_cached(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rank_at_point, models = grid_search.rank_at_point, []
 
     def record(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
@@ -84,7 +108,10 @@ def test_finished_points_are_cached(tune: Tune, tmp_path: Path, monkeypatch: pyt
 
 def test_folds_are_files_or_five_random_folds() -> None:
     topics = [str(n) for n in range(12)]
-    assert grid_search._assign_folds(topics, [{"1", "3"}, set(topics) - {"1", "3"}]).tolist() == [1, 0, 1, 0] + [1] * 8
+    assert (
+        grid_search._assign_folds(topics, [{"1", "3"}, set(topics) - {"1", "3"}]).tolist()
+        == [1, 0, 1, 0] + [1] * 8
+    )
     folds = grid_search._assign_folds(topics, [set(topics)])
     assert sorted(np.bincount(folds).tolist()) == [2, 2, 2, 3, 3]
     assert folds.tolist() == grid_search._assign_folds(topics, [set(topics)]).tolist()
@@ -97,7 +124,8 @@ def test_best_point_breaks_ties_by_map_and_order() -> None:
 
 def test_cross_validation_selects_on_the_other_folds() -> None:
     values = np.zeros((12, 3, 2))
-    values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first fold's topic, point 7 on the second's
+    # point 4 is best on the first fold's topic, point 7 on the second's
+    values[4, 0], values[7, 1:] = 1.0, 1.0
     points, held_out = grid_search.cross_validate(values, np.array([0, 1, 1]), [0, 1])
     assert points == [7, 4]
     assert held_out.tolist() == [[0.0, 0.0]] * 3
@@ -106,25 +134,52 @@ def test_cross_validation_selects_on_the_other_folds() -> None:
 
 @pytest.mark.parametrize(
     ("grid", "message"),
-    [("[model]\nname = 'bm26'", "bm26"), ("[model]\nname = 'bm25'\nk4 = [1]", "k4"), ("[model", "not a valid grid")],
+    [
+        ("[model]\nname = 'bm26'", "bm26"),
+        ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
+        ("[model", "not a valid grid"),
+    ],
 )
-def test_invalid_grids_are_rejected(grid: str, message: str, tune: Tune, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_invalid_grids_are_rejected(
+    grid: str, message: str, tune: Tune, tmp_path: Path, assert_fails: AssertFails
+) -> None:
     assert_fails(2, message, *tune(grid=grid))
     assert not (tmp_path / "mine").exists()
 
 
-def test_duplicate_judgments_are_rejected(tune: Tune, qrels_files: list[Path], assert_fails: AssertFails) -> None:
+def test_duplicate_judgments_are_rejected(
+    tune: Tune, qrels_files: list[Path], assert_fails: AssertFails
+) -> None:
     file = qrels_files[0]
-    assert_fails(2, "duplicate qrels name 'first'; name each file with NAME=FILE", *tune(files=[file, file]))
-    assert_fails(3, f"{file} and {file}: duplicate judgment of ", *tune(files=[file, f"again={file}"]))
-    assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", file, "-i", "in", "-o", "out")
+    assert_fails(
+        2, "duplicate qrels name 'first'; name each file with NAME=FILE", *tune(files=[file, file])
+    )
+    assert_fails(
+        3, f"{file} and {file}: duplicate judgment of ", *tune(files=[file, f"again={file}"])
+    )
+    assert_fails(
+        2,
+        "did you mean 'dirichlet'?",
+        "tune",
+        "dirichlett",
+        "--qrels",
+        file,
+        "-i",
+        "in",
+        "-o",
+        "out",
+    )
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in GRIDS.glob("*.toml")))
 def test_shipped_grids_are_valid(name: str) -> None:
     points = load_grid(name).points
     plain_name = name.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")
-    assert len(points) == len({point.fingerprint for point in points}) == GRID_SIZES.get(name, GRID_SIZES[plain_name])
+    assert (
+        len(points)
+        == len({point.fingerprint for point in points})
+        == GRID_SIZES.get(name, GRID_SIZES[plain_name])
+    )
 
 
 PREMISE_GRID = """
@@ -153,12 +208,21 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def flags(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path) -> list[str]:
+def flags(
+    corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path
+) -> list[str]:
     """Write two grids, and return the flags that all commands share."""
     (tmp_path / "mine.toml").write_text(PREMISE_GRID)
     (tmp_path / "other.toml").write_text(OTHER_GRID)
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
-    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(checkpoints), "--work-dir", str(tmp_path / "work")]
+    paths = [
+        "-i",
+        str(corpus_with_topics),
+        "--checkpoints",
+        str(checkpoints),
+        "--work-dir",
+        str(tmp_path / "work"),
+    ]
     return [*qrels, *paths, "--device", "cpu"]
 
 
@@ -175,7 +239,9 @@ def test_study_tabulates_cross_validated_means(
     indexes, values_by_name, evaluate_grid = {}, {}, grid_search.evaluate_grid
 
     def record(name: str, grid: grid_search.Grid, *args: Any) -> np.ndarray:
-        indexes[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
+        indexes[name] = {
+            (point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points
+        }
         values_by_name[name] = evaluate_grid(name, grid, *args)
         return values_by_name[name]
 
@@ -191,38 +257,70 @@ def test_study_tabulates_cross_validated_means(
     sums = sum(n_topics[name] * rows["mean"].to_numpy() for name, rows in tables_of_files) / 3
     assert table["mean"].tolist() == pytest.approx(sums.tolist(), abs=2e-6)
     means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
-    models = [(enrichment, model) for enrichment in ("none", "none (premise)", "one", "two") for model in ("mine", "other")]
-    assert means.index.tolist() == [(*model, measure) for model in models for measure in enrichments.MEASURES]
+    models = [
+        (enrichment, model)
+        for enrichment in ("none", "none (premise)", "one", "two")
+        for model in ("mine", "other")
+    ]
+    assert means.index.tolist() == [
+        (*model, measure) for model in models for measure in enrichments.MEASURES
+    ]
     expected = cross_validate(values_by_name["one-mine"])
-    assert means["one", "mine"].to_dict() == pytest.approx({name: expected[name] for name in enrichments.MEASURES}, abs=1e-6)
+    assert means["one", "mine"].to_dict() == pytest.approx(
+        {name: expected[name] for name in enrichments.MEASURES}, abs=1e-6
+    )
     plain, enriched = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
     assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
     merged = enriched.merge(plain, on=["retrieval_model", "measure"], suffixes=("", "_plain"))
-    assert merged["difference"].tolist() == pytest.approx((merged["mean"] - merged["mean_plain"]).tolist(), abs=2e-6)
+    assert merged["difference"].tolist() == pytest.approx(
+        (merged["mean"] - merged["mean_plain"]).tolist(), abs=2e-6
+    )
     controls = enriched[enriched["enrichment"] == "none (premise)"]
     assert controls[["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
-    for _, group in enriched.drop(controls.index).groupby("measure"):  # two enrichments and two models
-        assert group["p_t_holm"].to_numpy() == pytest.approx(apply_holm_correction(group["p_t"].to_numpy()), abs=5e-6)
+    # two enrichments and two models
+    for _, group in enriched.drop(controls.index).groupby("measure"):
+        assert group["p_t_holm"].to_numpy() == pytest.approx(
+            apply_holm_correction(group["p_t"].to_numpy()), abs=5e-6
+        )
     write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
     assert main(compare) == 0
     retrained = pd.read_csv(tmp_path / "table.csv")
-    assert retrained[retrained["topics"] == "all judged"].groupby("enrichment")["mean"].sum()["one"] != means["one"].sum()
+    assert (
+        retrained[retrained["topics"] == "all judged"].groupby("enrichment")["mean"].sum()["one"]
+        != means["one"].sum()
+    )
 
 
 def cross_validate(values: np.ndarray) -> dict[str, float]:
-    """Average the measures over topics; topic 1 is ranked at the best grid point of topics 2 and 3, and vice versa."""
-    selection = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
+    """Average the measures over topics; topic 1 is ranked at the best grid point of topics 2 and 3,
+    and vice versa."""
+    selection = [
+        grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")
+    ]
     first, second = (
-        max(range(3), key=lambda point: tuple(values[point][rows][:, selection].mean(axis=0).round(9)))
+        max(
+            range(3),
+            key=lambda point: tuple(values[point][rows][:, selection].mean(axis=0).round(9)),
+        )
         for rows in ([1, 2], [0])
     )
-    return dict(zip(grid_search.STORED_MEASURES, (values[first][0] + values[second][1:].sum(axis=0)) / 3, strict=True))
+    return dict(
+        zip(
+            grid_search.STORED_MEASURES,
+            (values[first][0] + values[second][1:].sum(axis=0)) / 3,
+            strict=True,
+        )
+    )
 
 
 def test_study_refuses_varying_indexes_and_damage(
     compare: list[str], checkpoints: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
-    (tmp_path / "other.toml").write_text(PREMISE_GRID.replace('"premise"', '["premise", "conclusion premise"]'))
-    assert_fails(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
+    (tmp_path / "other.toml").write_text(
+        PREMISE_GRID.replace('"premise"', '["premise", "conclusion premise"]')
+    )
+    assert_fails(
+        2, "the grid varies index settings, which must be identical for all enrichments", *compare
+    )
     (checkpoints / "two" / "probe.json").write_text("{}")
     assert_fails(4, "probe.json: damaged", *compare)  # before any document is enriched

@@ -1,4 +1,5 @@
-"""Tests that answers and SBERT's vectors equal those of an empty cache bit by bit, whatever was encoded before."""
+"""Tests that answers and SBERT's vectors equal those of an empty cache bit by bit, whatever was
+encoded before."""
 
 import multiprocessing
 import os
@@ -11,18 +12,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.data.dataset import Dataset
+from aragorn.engine.base import CPU
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval import dense
+from aragorn.retrieval.vector_store import VECTORS_FILE, VectorStore
+from aragorn.search.corpus import Corpus
+from aragorn.search.indexing import build_indexes
+from aragorn.search.searcher import Searcher
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.systems.catalogue import get_system
+from aragorn.systems.execution import CheckpointStore, Execution, iter_components
 
-from submission.data.dataset import Dataset
-from submission.engine.base import CPU
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval import dense
-from submission.retrieval.vector_store import VECTORS_FILE, VectorStore
-from submission.search.corpus import Corpus
-from submission.search.indexing import build_indexes
-from submission.search.searcher import Searcher
-from submission.storage.cache_directory import CacheDirectory
-from submission.systems.catalogue import get_system
-from submission.systems.execution import CheckpointStore, Execution, iter_components
 from tests.conftest import SAMPLE
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
@@ -45,13 +46,21 @@ def small_vector_shards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(1)
 
 
-def ask(corpus: Corpus, cache_dir: Path, questions: Sequence[str] = QUESTIONS, threads: int = 1) -> Answers:
-    """Return the complete ranking of each question as text; `threads` questions are asked at a time."""
-    with Searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher, ThreadPoolExecutor(threads) as pool:
+def ask(
+    corpus: Corpus, cache_dir: Path, questions: Sequence[str] = QUESTIONS, threads: int = 1
+) -> Answers:
+    """Return the complete ranking of each question as text; `threads` questions are asked at a
+    time."""
+    with (
+        Searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher,
+        ThreadPoolExecutor(threads) as pool,
+    ):
         topics = [pd.DataFrame({"qid": ["1"], "query": [question]}) for question in questions]
         rankings = list(pool.map(lambda topic: searcher.rank(STAGE, topic), topics))
     assert min(map(len, rankings)) > 5
-    return {question: ranking.to_csv() for question, ranking in zip(questions, rankings, strict=True)}
+    return {
+        question: ranking.to_csv() for question, ranking in zip(questions, rankings, strict=True)
+    }
 
 
 def build_index(corpus: Corpus, cache_dir: Path) -> None:
@@ -74,26 +83,36 @@ def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:
 
 def start_and_kill(corpus: Corpus, cache_dir: Path) -> None:
     """Start a process that is killed in the middle of an append."""
-    process = multiprocessing.get_context("fork").Process(target=ask_until_killed, args=(corpus, cache_dir))
+    process = multiprocessing.get_context("fork").Process(
+        target=ask_until_killed, args=(corpus, cache_dir)
+    )
     process.start()
     process.join()
     [file] = cache_dir.rglob(VECTORS_FILE)
-    assert (process.exitcode, file.stat().st_size % RECORD_SIZE) == (-signal.SIGKILL, RECORD_SIZE - 5)
+    assert (process.exitcode, file.stat().st_size % RECORD_SIZE) == (
+        -signal.SIGKILL,
+        RECORD_SIZE - 5,
+    )
 
 
 def read_vectors(cache_dir: Path) -> dict[bytes, bytes]:
     """Map the key of each vector to its bytes."""
     [file] = cache_dir.rglob(VECTORS_FILE)
     content = file.read_bytes()
-    records = [content[start : start + RECORD_SIZE] for start in range(0, len(content), RECORD_SIZE)]
+    records = [
+        content[start : start + RECORD_SIZE] for start in range(0, len(content), RECORD_SIZE)
+    ]
     vectors = {record[:16]: record[16:] for record in records}
     assert len(vectors) == len(records)  # each text was encoded once
     return vectors
 
 
 @pytest.fixture(scope="module")
-def cold(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, dict[bytes, bytes]]:
-    """Ask the questions one after another, with an empty cache; return the answers and the vectors."""
+def cold(
+    corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Answers, dict[bytes, bytes]]:
+    """Ask the questions one after another, with an empty cache; return the answers and the
+    vectors."""
     cache_dir = tmp_path_factory.mktemp("cold")
     return ask(corpus, cache_dir), read_vectors(cache_dir)
 
@@ -101,7 +120,9 @@ def cold(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answ
 PREPARATIONS: dict[str, Callable[[Corpus, Path], object]] = {
     "killed": start_and_kill,
     "indexed": build_index,
-    "other topics first": lambda corpus, cache_dir: ask(corpus, cache_dir, ["Is a vegan diet healthy?"]),
+    "other topics first": lambda corpus, cache_dir: ask(
+        corpus, cache_dir, ["Is a vegan diet healthy?"]
+    ),
     "two threads": lambda *_: torch.set_num_threads(2),
 }
 

@@ -1,7 +1,8 @@
 """Tests that the artifacts and lexical rankings of a small input have known hashes.
 
-Cache keys exclude the modules in `RESULT_NEUTRAL_MODULES` of `submission.storage.code_fingerprint`. If an artifact changes
-although no key changes, one of these modules affects results and must be removed from that set.
+Cache keys exclude the modules in `RESULT_NEUTRAL_MODULES` of `aragorn.storage.code_fingerprint`. If
+an artifact changes although no key changes, one of these modules affects results and must be
+removed from that set.
 """
 
 import hashlib
@@ -10,10 +11,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from submission.output.runs import format_run
-from submission.retrieval.lexical import BM25, RM3, Dirichlet
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
+from aragorn.output.runs import format_run
+from aragorn.retrieval.lexical import BM25, RM3, Dirichlet
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import Execution
+
 from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
@@ -31,19 +33,32 @@ def hash_artifacts(directory: Path) -> dict[str, str]:
     """Hash all artifacts except rankings and conclusions; a database is hashed by its rows."""
     hashes = {}
     for store in filter(Path.is_dir, directory.iterdir()):
-        files = [file for file in sorted(store.iterdir()) if file.suffix not in (".json", ".sqlite")]
-        hashes[store.name.rpartition("-")[0]] = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()[:16]
+        files = [
+            file for file in sorted(store.iterdir()) if file.suffix not in (".json", ".sqlite")
+        ]
+        hashes[store.name.rpartition("-")[0]] = hashlib.sha256(
+            b"".join(map(Path.read_bytes, files))
+        ).hexdigest()[:16]
         for file in store.glob("*.sqlite"):  # bytes depend on SQLite's version
             with closing(sqlite3.connect(file)) as database:
                 rows = database.execute("select * from documents order by docno").fetchall()
             hashes["rows"] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
-    return {name: value for name, value in sorted(hashes.items()) if not name.startswith(("ranking", "conclusions"))}
+    return {
+        name: value
+        for name, value in sorted(hashes.items())
+        if not name.startswith(("ranking", "conclusions"))
+    }
 
 
-def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path) -> None:
+def test_artifact_bytes(
+    make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path
+) -> None:
     premises = [f"{FILLER} {'zoos ' * index}cost {index} coins" for index in range(5)]
     conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # full-width letter
-    documents = [make_argument(f"a{index}", conclusions[index % 3], premise) for index, premise in enumerate(premises)]
+    documents = [
+        make_argument(f"a{index}", conclusions[index % 3], premise)
+        for index, premise in enumerate(premises)
+    ]
     checkpoints = tmp_path / "checkpoints"
     write_deepct(checkpoints, "deepct")
     write_lexical(checkpoints, "dirichlet", Dirichlet())
@@ -51,6 +66,9 @@ def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callabl
     write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     execution = make_execution(make_input(arguments=documents), checkpoints=checkpoints)
     rankings = {name: execution.get_ranking(SYSTEMS[name].stage) for name in RANKINGS}
-    runs = {name: format_run(ranking.assign(score=ranking["score"].round(3)), "a") for name, ranking in rankings.items()}
+    runs = {
+        name: format_run(ranking.assign(score=ranking["score"].round(3)), "a")
+        for name, ranking in rankings.items()
+    }
     hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
     assert (hash_artifacts(execution.cache_directory.directory), hashes) == (GOLDEN, RANKINGS)

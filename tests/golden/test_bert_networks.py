@@ -4,13 +4,13 @@ import json
 
 import pytest
 import torch
+from aragorn.models.layers import build_histogram, cosine
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers.cedr_drmm import CEDRDRMM
+from aragorn.models.rankers.cedr_knrm import CEDRKNRM
+from aragorn.models.rankers.vanilla_bert import VanillaBERT
 from torch import Tensor
 
-from submission.models.layers import build_histogram, cosine
-from submission.models.ranker import Ranker
-from submission.models.rankers.cedr_drmm import CEDRDRMM
-from submission.models.rankers.cedr_knrm import CEDRKNRM
-from submission.models.rankers.vanilla_bert import VanillaBERT
 from tests.golden.test_word_networks import DATA, assert_close, load
 
 HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
@@ -27,7 +27,13 @@ def build(name: str) -> tuple[Ranker, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load(name)
     meta = json.loads((DATA / name / "arrays.json").read_text())["meta"]
     ranker_class, heads = HEADS[name]
-    ranker = ranker_class(ranker_class.Config(bert=meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])).double().eval()
+    ranker = (
+        ranker_class(
+            ranker_class.Config(bert=meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])
+        )
+        .double()
+        .eval()
+    )
     state = {f"encoder.{key}": value for key, value in weights.items() if key.startswith("bert.")}
     for ours, theirs in heads.items():
         state |= {f"{ours}.{part}": weights[f"{theirs}.{part}"] for part in ("weight", "bias")}
@@ -48,10 +54,14 @@ def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) 
     ranker, inputs, expected = build(name)
     scores = expected[f"{batch}.score_alone_f64"]
     query, query_mask, *document = read_pairs(inputs, batch)
-    width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))  # length of the longest query
-    # Relative above 1: CEDR-DRMM's scores are near 200, from histograms that the reference computes in float32.
+    # length of the longest query
+    width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))
+    # Relative above 1: CEDR-DRMM's scores are near 200, from histograms that the reference computes
+    # in float32.
     actual = ranker(query[:, :width], query_mask[:, :width], *document)
-    torch.testing.assert_close(actual, scores, rtol=1e-6 if scores.abs().max() > 1 else 0, atol=1e-6)
+    torch.testing.assert_close(
+        actual, scores, rtol=1e-6 if scores.abs().max() > 1 else 0, atol=1e-6
+    )
 
 
 @torch.no_grad()

@@ -6,17 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from aragorn.models.enricher import TokenAnnotation
+from aragorn.models.enrichers.deepct import DeepCT, compute_passage_frequencies
+from aragorn.text.passages import Passage, WordPiecePassageTokeniser
+from aragorn_training.tasks.term_weighting import (
+    build_piece_targets,
+    label_words,
+    sum_squared_error,
+)
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from torch import Tensor
 
-from submission.models.enricher import TokenAnnotation
-from submission.models.enrichers.deepct import DeepCT, compute_passage_frequencies
-from submission.text.passages import Passage, WordPiecePassageTokeniser
 from tests.golden.test_word_networks import DATA, load
-from training.tasks.term_weighting import build_piece_targets, label_words, sum_squared_error
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24
@@ -25,20 +29,30 @@ LENGTH = 24
 def reader() -> WordPiecePassageTokeniser:
     vocabulary = {piece: token_id for token_id, piece in enumerate(TEXT["vocabulary"])}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = (
+        BertNormalizer(lowercase=True),
+        BertPreTokenizer(),
+    )
     return WordPiecePassageTokeniser(tokenizer, 1000, LENGTH - 2)
 
 
 def passages() -> list[Passage]:
-    return [reader().encode(text or ".") for text in TEXT["texts"]]  # the reference reads an empty text as "."
+    # the reference reads an empty text as "."
+    return [reader().encode(text or ".") for text in TEXT["texts"]]
 
 
 def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load("deepct")
     bert = json.loads((DATA / "deepct" / "arrays.json").read_text())["meta"]["bert_config"]
     deepct = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, pieces=LENGTH - 2)).double().eval()
-    state = {f"encoder.{name}": value for name, value in weights.items() if name.startswith("bert.") and "pooler" not in name}
-    deepct.load_state_dict(state | {f"linear.{part}": weights[f"term.{part}"] for part in ("weight", "bias")})
+    state = {
+        f"encoder.{name}": value
+        for name, value in weights.items()
+        if name.startswith("bert.") and "pooler" not in name
+    }
+    deepct.load_state_dict(
+        state | {f"linear.{part}": weights[f"term.{part}"] for part in ("weight", "bias")}
+    )
     return deepct, inputs, expected
 
 
@@ -51,8 +65,11 @@ def strip_special_tokens(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Ten
 
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
-    """Assert equality to 1e-6 of the largest expected value, since the reference computes in float32."""
-    torch.testing.assert_close(actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
+    """Assert equality to 1e-6 of the largest expected value, since the reference computes in
+    float32."""
+    torch.testing.assert_close(
+        actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item()
+    )
 
 
 def test_word_pieces_and_targets() -> None:
@@ -65,12 +82,17 @@ def test_word_pieces_and_targets() -> None:
     assert (targets > 0).sum() == 8
 
 
-@pytest.mark.parametrize(("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
+@pytest.mark.parametrize(
+    ("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True))
+)
 def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
     pieces, recall = inputs
     passage = reader().encode(" ".join(pieces).replace(" ##", ""))
     targets = build_piece_targets(passage, label_words(passage, recall))
-    assert [np.where(targets < 0, 0, targets).tolist(), (targets >= 0).astype(int).tolist()] == expected[:2]
+    assert [
+        np.where(targets < 0, 0, targets).tolist(),
+        (targets >= 0).astype(int).tolist(),
+    ] == expected[:2]
 
 
 def test_predictions() -> None:
@@ -80,7 +102,9 @@ def test_predictions() -> None:
         actual = torch.where(targets >= 0, deepct(ids, mask), 0.0)
         assert_close(actual, expected["masked_logits_f32"][:, 1:-1])
         for row, words in enumerate(deepct.annotate(passages())):
-            np.testing.assert_allclose([word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6)
+            np.testing.assert_allclose(
+                [word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6
+            )
 
 
 def test_loss_and_gradients() -> None:

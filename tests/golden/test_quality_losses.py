@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from aragorn_training.fitting.listwise_losses import LOSSES
 from safetensors.torch import load_file
 from torch import Tensor
 
 from tests.golden.test_word_networks import DATA
-from training.fitting.listwise_losses import LOSSES
 
 THEIRS = {
     "mse": "mean_squared_loss", "hinge": "pairwise_hinge_loss", "logistic": "pairwise_logistic_loss", "softmax": "softmax_loss",
@@ -14,7 +14,8 @@ THEIRS = {
 }  # fmt: skip
 CASES = ("ties", "no_ties", "dense_ranks", "large_scores", "pairs")
 INPUTS, EXPECTED, EXACT = (
-    load_file(DATA / "tfr_losses" / f"{name}.safetensors") for name in ("inputs", "expected", "expected_f64")
+    load_file(DATA / "tfr_losses" / f"{name}.safetensors")
+    for name in ("inputs", "expected", "expected_f64")
 )
 DETERMINED = [  # ListMLE breaks ties at random and counts padding
     (case, name) for case in CASES for name in THEIRS if name != "list_mle" or case == "pairs"
@@ -39,7 +40,9 @@ def compute_loss_and_gradient(
 def test_losses_equal_the_equations_and_the_reference(case: str, name: str) -> None:
     key = f"{case}.{THEIRS[name]}.estimator"
     loss, gradient = compute_loss_and_gradient(name, case)
-    torch.testing.assert_close((loss, gradient), (EXACT[key], EXACT[f"{key}_grad"]), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        (loss, gradient), (EXACT[key], EXACT[f"{key}_grad"]), rtol=1e-9, atol=1e-9
+    )
     loss, gradient = compute_loss_and_gradient(name, case, torch.float32)
     rows = [row for row in range(len(gradient)) if row != HAS_EQUAL_SCORES.get((case, name))]
     expected = (EXPECTED[key], EXPECTED[f"{key}_grad"][rows])
@@ -47,10 +50,15 @@ def test_losses_equal_the_equations_and_the_reference(case: str, name: str) -> N
 
 
 def test_list_mle_without_ties() -> None:
-    """Compare losses only of the two lists without padding, which the reference counts as items; compare all gradients."""
+    """Compare losses only of the two lists without padding, which the reference counts as items;
+    compare all gradients."""
     loss, gradient = compute_loss_and_gradient("list_mle", "no_ties")
-    added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4  # ln(m!) of 2 and of 3 padded items, in 4 lists
-    expected = (EXACT["no_ties.list_mle_loss.estimator"] - added, EXACT["no_ties.list_mle_loss.estimator_grad"])
+    # ln(m!) of 2 and of 3 padded items, in 4 lists
+    added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4
+    expected = (
+        EXACT["no_ties.list_mle_loss.estimator"] - added,
+        EXACT["no_ties.list_mle_loss.estimator_grad"],
+    )
     torch.testing.assert_close((loss, gradient), expected, rtol=1e-9, atol=1e-9)
     unpadded = compute_loss_and_gradient("list_mle", "no_ties", rows=slice(0, 2))[0]
     theirs = EXPECTED["no_ties.list_mle_loss.per_list"][:2].double().mean(0, keepdim=True)
@@ -60,15 +68,22 @@ def test_list_mle_without_ties() -> None:
 @pytest.mark.parametrize("case", ["ties", "dense_ranks", "large_scores"])
 def test_list_mle_averages_orders_of_ties(case: str) -> None:
     torch.manual_seed(0)
-    lowest, highest, mean = (EXPECTED[f"{case}.list_mle.tie_{kind}"] for kind in ("min", "max", "mean"))
+    lowest, highest, mean = (
+        EXPECTED[f"{case}.list_mle.tie_{kind}"] for kind in ("min", "max", "mean")
+    )
     for row in range(len(mean)):
         padding = (INPUTS[f"{case}.labels"][row] < 0).sum()
-        added = torch.lgamma(padding + torch.ones(1, dtype=torch.float64))  # ln(m!) of m padded items
+        # ln(m!) of m padded items
+        added = torch.lgamma(padding + torch.ones(1, dtype=torch.float64))
         rows = slice(row, row + 1)
-        losses = added + torch.cat([compute_loss_and_gradient("list_mle", case, rows=rows)[0] for _ in range(300)])
+        losses = added + torch.cat(
+            [compute_loss_and_gradient("list_mle", case, rows=rows)[0] for _ in range(300)]
+        )
         slack = 1e-6 * highest[row].abs()
         assert lowest[row] - slack <= losses.min()
         assert losses.max() <= highest[row] + slack
         spread = float(highest[row] - lowest[row])
-        assert losses.mean().item() == pytest.approx(mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item()))
+        assert losses.mean().item() == pytest.approx(
+            mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item())
+        )
         assert spread < 1e-9 * highest[row] or losses.unique().numel() > 1

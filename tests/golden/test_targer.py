@@ -4,17 +4,19 @@ import json
 
 import pytest
 import torch
+from aragorn.models.enrichers.targer import TARGER
+from aragorn_training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 from torch import Tensor
 
-from submission.models.enrichers.targer import TARGER
 from tests.golden.test_word_networks import DATA, load
-from training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 
 CELLS = {"targer": "lstm", "targer_gru": "gru"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # the reference computed in float32
 
 
-def build(name: str) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Tensor, dict[str, Tensor]]:
+def build(
+    name: str,
+) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Tensor, dict[str, Tensor]]:
     """Return the network, its inputs, the gold tags and the expected values."""
     weights, inputs, expected = load(name)
     tags = tuple(json.loads((DATA / name / "arrays.json").read_text())["meta"]["tags"])[1:-1]
@@ -23,15 +25,29 @@ def build(name: str) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Ten
     network.load_state_dict({map_weight_name(key): value for key, value in weights.items()})
     ids, mask = inputs["word_ids"], inputs["mask"].bool()
     words = torch.arange(ids.numel()).view_as(ids)  # each token distinct
-    return network, (ids.flatten(), inputs["char_ids"].flatten(0, 1), words, mask), inputs["tag_ids"], expected
+    return (
+        network,
+        (ids.flatten(), inputs["char_ids"].flatten(0, 1), words, mask),
+        inputs["tag_ids"],
+        expected,
+    )
 
 
 def map_weight_name(theirs: str) -> str:
     """Return this project's name for a weight of the reference code."""
     layer, _, weight = theirs.partition(".")
-    names = {"word_embedding": "embedding.weight", "char_embedding": "letters.weight", "transitions": "crf.transitions"}
+    names = {
+        "word_embedding": "embedding.weight",
+        "char_embedding": "letters.weight",
+        "transitions": "crf.transitions",
+    }
     direction = "back" if weight.endswith("_reverse") else "ahead"
-    layers = {"char_conv": "convolution", "lstm": direction, "gru": direction, "emission": "emission"}
+    layers = {
+        "char_conv": "convolution",
+        "lstm": direction,
+        "gru": direction,
+        "emission": "emission",
+    }
     return names.get(theirs) or f"{layers[layer]}.{weight.removesuffix('_reverse')}"
 
 
@@ -57,7 +73,11 @@ def test_loss_and_gradients(name: str) -> None:
     torch.testing.assert_close(loss, expected["nll"].double().squeeze(), **CLOSE)
     loss.backward()
     gradients = {
-        map_weight_name(key.removeprefix("grad.")): value.double() for key, value in expected.items() if key.startswith("grad.")
+        map_weight_name(key.removeprefix("grad.")): value.double()
+        for key, value in expected.items()
+        if key.startswith("grad.")
     }
-    torch.testing.assert_close({key: value.grad for key, value in network.named_parameters()}, gradients, **CLOSE)
+    torch.testing.assert_close(
+        {key: value.grad for key, value in network.named_parameters()}, gradients, **CLOSE
+    )
     assert all(value.abs().max() > 0 for value in gradients.values())

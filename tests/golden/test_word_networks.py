@@ -1,28 +1,30 @@
-"""Word-based rankers and SNRM compared with values of the reference code (deviations: CONTRIBUTING.md)."""
+"""Word-based rankers and SNRM compared with values of the reference code (deviations:
+CONTRIBUTING.md)."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from aragorn.models.layers import build_histogram, cosine, get_known_mask
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers.conv_knrm import ConvKNRM
+from aragorn.models.rankers.drmm import DRMM
+from aragorn.models.rankers.gru import GRU
+from aragorn.models.rankers.knrm import KNRM
+from aragorn.models.rankers.snrm import SNRM
+from aragorn_training.tasks.pairs import hinge_loss
 from safetensors.torch import load_file
 from torch import Tensor
-
-from submission.models.layers import build_histogram, cosine, get_known_mask
-from submission.models.ranker import Ranker
-from submission.models.rankers.conv_knrm import ConvKNRM
-from submission.models.rankers.drmm import DRMM
-from submission.models.rankers.gru import GRU
-from submission.models.rankers.knrm import KNRM
-from submission.models.rankers.snrm import SNRM
-from training.tasks.pairs import hinge_loss
 
 DATA = Path(__file__).parent / "data"
 Tensors = dict[str, Tensor]
 
 
 def load(name: str) -> tuple[Tensors, Tensors, Tensors]:
-    weights, inputs, expected = (load_file(DATA / name / f"{part}.safetensors") for part in ("weights", "inputs", "expected"))
+    weights, inputs, expected = (
+        load_file(DATA / name / f"{part}.safetensors") for part in ("weights", "inputs", "expected")
+    )
     return {k: v.double() for k, v in weights.items()}, inputs, expected
 
 
@@ -31,16 +33,24 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> N
 
 
 def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an unknown word before it."""
+    """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an
+    unknown word before it."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     return torch.where(golden > 0, golden + 1, torch.where(inside, 1, 0)), inside
 
 
 def build(ranker: Ranker, weights: Tensors, **state: Tensor) -> Any:
-    """Load word vectors and linear layer from the reference's `weights` into a ranker, and its further weights from `state`."""
+    """Load word vectors and linear layer from the reference's `weights` into a ranker, and its
+    further weights from `state`."""
     linear = {name: value for name, value in weights.items() if name.startswith("linear.")}
-    # Row 0 of golden word vectors, which padding and unknown words share, becomes a row of zeros for each.
-    vectors = torch.cat([torch.zeros(2, weights["embedding"].shape[1], dtype=torch.float64), weights["embedding"][1:]])
+    # Row 0 of golden word vectors, which padding and unknown words share, becomes a row of zeros
+    # for each.
+    vectors = torch.cat(
+        [
+            torch.zeros(2, weights["embedding"].shape[1], dtype=torch.float64),
+            weights["embedding"][1:],
+        ]
+    )
     ranker.double().eval().load_state_dict({"embedding.weight": vectors, **linear, **state})
     return ranker
 
@@ -56,12 +66,17 @@ def test_knrm_scores_and_features(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
     query, document = convert_ids(inputs["query_ids"]), convert_ids(inputs["doc_ids"])
     assert_close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    assert_close(network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)), expected["features_f64"])
+    assert_close(
+        network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)),
+        expected["features_f64"],
+    )
 
 
 def test_knrm_gradients(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
     network, inputs, expected = knrm
-    query, *documents = (convert_ids(inputs[name]) for name in ("query_ids", "doc_ids", "neg_doc_ids"))
+    query, *documents = (
+        convert_ids(inputs[name]) for name in ("query_ids", "doc_ids", "neg_doc_ids")
+    )
     loss = hinge_loss(*(network(*query, *document) for document in documents), margin=1.0)
     loss.backward()
     assert_close(loss.detach(), expected["pair_loss_f64"].squeeze())
@@ -86,29 +101,42 @@ def test_gru_scores_and_vectors() -> None:
     # The first row has no padding, which the reference reads.
     query, document = ([part[:1] for part in ids] for ids in (query, document))
     assert_close(network(*query, *document), expected["score_f64"][:1])
-    assert_close(torch.cat([network.encode(*document), network.encode(*query)], 1), expected["rep_f64"][:1])
+    assert_close(
+        torch.cat([network.encode(*document), network.encode(*query)], 1), expected["rep_f64"][:1]
+    )
 
 
 def test_drmm_scores_and_histograms() -> None:
     weights, inputs, expected = load("drmm")
     network = DRMM(DRMM.Config(vocabulary=82, dimensions=16, smoothing=1e-5)).double().eval()
-    state = {"embedding.weight": torch.cat([torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]])}
+    state = {
+        "embedding.weight": torch.cat(
+            [torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]]
+        )
+    }
     for index, name in enumerate(("first", "second", "third")):
         state |= {f"{name}.{part}": weights[f"mlp.{index}.{part}"] for part in ("weight", "bias")}
     network.load_state_dict(state | {"gate.weight": weights["gate.weight"][None]})
-    query, document = ((g.add(2) * (g >= 0), g >= 0) for g in (inputs["query_ids"], inputs["doc_ids"]))  # padding is -1
+    # padding is -1
+    query, document = (
+        (g.add(2) * (g >= 0), g >= 0) for g in (inputs["query_ids"], inputs["doc_ids"])
+    )
     assert_close(network(*query, *document), expected["score_tanh_gated_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
     for bins in (1024, 30, 11, 5):
         histogram = build_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
-        assert_close(histogram[query[1]], expected[f"log_histogram_{bins}"][query[1]].double(), 1e-6)
+        assert_close(
+            histogram[query[1]], expected[f"log_histogram_{bins}"][query[1]].double(), 1e-6
+        )
 
 
 @pytest.mark.parametrize("bins", [1024, 30, 11, 5])
 def test_drmm_bins_of_single_similarities(bins: int) -> None:
     _, inputs, expected = load("drmm")
     similarity = inputs["unit.similarities"][:, None, None]
-    histogram = build_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5, torch.float32)
+    histogram = build_histogram(
+        similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5, torch.float32
+    )
     assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
 
 
@@ -132,20 +160,32 @@ SNRM_NAMES, SNRM_TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
 
 
 def convert_snrm_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a vector like other words."""
+    """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a
+    vector like other words."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
 
 
-def build_snrm(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
+def build_snrm(
+    name: str, *, padded: bool = False
+) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
     weights, inputs, expected = load(name)
     convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
                     if key.startswith("conv.")]  # fmt: skip
     sizes = [value.shape[3] for value in convolutions]
-    config = SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded)
+    config = SNRM.Config(
+        vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded
+    )
     network = SNRM(config).double().eval()
-    state = {"embedding.weight": torch.cat([torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]])}
-    state |= {f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)}  # out, in, width
+    state = {
+        "embedding.weight": torch.cat(
+            [torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]]
+        )
+    }
+    # out, in, width
+    state |= {
+        f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)
+    }
     network.load_state_dict(state)
     return network, inputs, expected
 
@@ -155,9 +195,14 @@ def build_snrm(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tens
 def test_representations_and_scores(name: str) -> None:
     network, inputs, expected = build_snrm(name)
     for text in SNRM_TEXTS:
-        assert_close(network.encode(*convert_snrm_ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+        assert_close(
+            network.encode(*convert_snrm_ids(inputs[f"{text}_ids"])),
+            expected[f"paper_{text}_repr_f64"],
+        )
     dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
-    assert_close(network(*convert_snrm_ids(inputs["query_ids"]), *convert_snrm_ids(inputs["doc1_ids"])), dot)
+    assert_close(
+        network(*convert_snrm_ids(inputs["query_ids"]), *convert_snrm_ids(inputs["doc1_ids"])), dot
+    )
     assert dot.max() > 0
 
 

@@ -4,9 +4,9 @@ from copy import deepcopy
 
 import pytest
 import torch
+from aragorn.models.padding import pad
+from aragorn.models.rankers import get_ranker_class, list_rankers
 
-from submission.models.padding import pad
-from submission.models.rankers import get_ranker_class, list_rankers
 from tests.contract.test_rankers import build, generate_texts
 
 pytestmark = [
@@ -16,7 +16,9 @@ pytestmark = [
 INPUTS = (*pad(generate_texts(1, 40, 10)), *pad(generate_texts(2, 40, 60)))
 
 
-@pytest.mark.parametrize("name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"])
+@pytest.mark.parametrize(
+    "name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"]
+)
 @torch.no_grad()
 def test_float16_scores_are_close_to_float32(name: str) -> None:
     ranker = build(name).float()

@@ -1,4 +1,5 @@
-"""Tests of rankings and of runs: order, truncation, serialisation, validation, and overwriting the runs of a directory."""
+"""Tests of rankings and of runs: order, truncation, serialisation, validation, and overwriting the
+runs of a directory."""
 
 import json
 from pathlib import Path
@@ -7,11 +8,10 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-
-from submission.errors import OutputError
-from submission.output.run_directory import FINGERPRINT_FILE, RunDirectory
-from submission.output.runs import format_run
-from submission.rankings import (
+from aragorn.errors import OutputError
+from aragorn.output.run_directory import FINGERPRINT_FILE, RunDirectory
+from aragorn.output.runs import format_run
+from aragorn.rankings import (
     COLUMNS,
     build_rankings,
     decode_rankings,
@@ -27,7 +27,9 @@ FIRST, SECOND, THIRD = VALID_ROWS = [("2", "z", 1, 0.5), ("1", "b", 1, 3.0), ("1
 
 
 def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
-    scores = pd.DataFrame({"qid": ["1", "1", "1", "2"], "docno": ["b", "a", "c", "z"], "score": [1, 1, 2, 0]})
+    scores = pd.DataFrame(
+        {"qid": ["1", "1", "1", "2"], "docno": ["b", "a", "c", "z"], "score": [1, 1, 2, 0]}
+    )
     rankings = rank_by_score(scores, TOPICS)
     expected = [("2", "z", 1, 0.0), ("1", "c", 1, 2.0), ("1", "a", 2, 1.0), ("1", "b", 3, 1.0)]
     assert list(rankings.itertuples(index=False, name=None)) == expected
@@ -65,12 +67,22 @@ BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 @pytest.mark.parametrize(("scores", "written"), [
-    ([1, 1, BELOW_ONE, 0.5], ["1.0", "0.99999994", "0.9999999", "0.5"]),  # ties are broken by minimal decrements
-    ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),  # no exponents
+    # ties are broken by minimal decrements
+    ([1, 1, BELOW_ONE, 0.5], ["1.0", "0.99999994", "0.9999999", "0.5"]),
+    # no exponents
+    ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),
 ])  # fmt: skip
 def test_written_scores_decrease_strictly(scores: list[float], written: list[str]) -> None:
-    frame = pd.DataFrame({"qid": "1", "docno": list("abcde")[: len(scores)], "score": np.array(scores, dtype=np.float32)})
-    rows = [line.split(" ") for line in format_run(rank_by_score(frame, TOPICS), "t-x").splitlines()]
+    frame = pd.DataFrame(
+        {
+            "qid": "1",
+            "docno": list("abcde")[: len(scores)],
+            "score": np.array(scores, dtype=np.float32),
+        }
+    )
+    rows = [
+        line.split(" ") for line in format_run(rank_by_score(frame, TOPICS), "t-x").splitlines()
+    ]
     assert rows == [
         ["1", "Q0", docno, str(rank), score, "t-x"]
         for rank, (docno, score) in enumerate(zip(frame["docno"], written, strict=True), 1)

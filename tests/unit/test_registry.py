@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
+from aragorn.errors import UsageError
+from aragorn.models.ranker import Ranker
+from aragorn.registry import find_class
 
-from submission.errors import UsageError
-from submission.models.ranker import Ranker
-from submission.registry import find_class
-
-DRAFT = "from submission.models.ranker import Ranker\n\n\nclass Draft(Ranker):\n    def forward(self, *tensors):\n        ...\n"
+DRAFT = "from aragorn.models.ranker import Ranker\n\n\nclass Draft(Ranker):\n    def forward(self, *tensors):\n        ...\n"
 
 
 def test_missing_methods_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,5 +15,7 @@ def test_missing_methods_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "drafts" / "__init__.py").touch()
     (tmp_path / "drafts" / "draft.py").write_text(DRAFT)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match=r"draft\.py: Draft lacks methods: explain; implement them"):
+    with pytest.raises(
+        UsageError, match=r"draft\.py: Draft lacks methods: explain; implement them"
+    ):
         find_class("drafts", "draft", Ranker, "ranker")  # type: ignore[type-abstract]

@@ -4,20 +4,21 @@ import re
 from pathlib import Path
 
 import pytest
+from aragorn.data.args_me_ids import find_mismatched_ids
+from aragorn.data.collection import select_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.topics import find_topic_files, read_topics
+from aragorn_training.evaluation.qrels import read_qrels
 
-from submission.data.args_me_ids import find_mismatched_ids
-from submission.data.collection import select_collection
-from submission.data.dataset import Dataset
-from submission.data.topics import find_topic_files, read_topics
 from tests.conftest import REAL_DATA, SAMPLE
-from training.evaluation.qrels import read_qrels
 
 
 def test_sample_is_judged_and_has_ids_from_its_texts() -> None:
     corpus, qrels = Dataset(SAMPLE).documents, read_qrels(SAMPLE.parent / "sample.qrels")
     docnos, hashed_count = find_mismatched_ids(corpus)
     assert (len(docnos), hashed_count) == (0, len(corpus))
-    assert 30 <= len(corpus) - len(select_collection(corpus)) < len(corpus) - 300  # texts too short for the collection
+    # texts too short for the collection
+    assert 30 <= len(corpus) - len(select_collection(corpus)) < len(corpus) - 300
     assert set(qrels["docno"]) <= set(corpus["docno"])
     assert set(qrels["rel"]) == {0, 1, 2}
     assert qrels["qid"].nunique() == len(read_topics(find_topic_files(SAMPLE))[0]) >= 12
@@ -26,6 +27,10 @@ def test_sample_is_judged_and_has_ids_from_its_texts() -> None:
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_topics_differ_from_touche() -> None:
     def read_titles(files: list[Path]) -> set[str]:
-        return {re.sub(r"\W+", " ", query.lower()).strip() for query in read_topics(files)[0]["query"]}
+        return {
+            re.sub(r"\W+", " ", query.lower()).strip() for query in read_topics(files)[0]["query"]
+        }
 
-    assert not read_titles([*(REAL_DATA / "topics").glob("*.xml")]) & read_titles(find_topic_files(SAMPLE))
+    assert not read_titles([*(REAL_DATA / "topics").glob("*.xml")]) & read_titles(
+        find_topic_files(SAMPLE)
+    )

@@ -4,28 +4,45 @@ import sys
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn_training.__main__ import main as training
 
-from submission.__main__ import main as submission
 from tests.conftest import ROOT, SAMPLE, Capture, Patch
-from training.__main__ import main as training
 
-QRELS, RUN = SAMPLE.parent / "sample.qrels", "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n"
-PRINTING = ("systems", "--help", "search --system bm25 zoos", "search --json --system bm25 zoos", "evaluate", "tune --help")
+QRELS, RUN = (
+    SAMPLE.parent / "sample.qrels",
+    "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n",
+)
+PRINTING = (
+    "systems",
+    "--help",
+    "search --system bm25 zoos",
+    "search --json --system bm25 zoos",
+    "evaluate",
+    "tune --help",
+)
 
 
 def run(command: str, tmp_path: Path) -> int:
-    """Run a command in this process; add the missing arguments of `evaluate`; return the exit code."""
+    """Run a command in this process; add the missing arguments of `evaluate`; return the exit
+    code."""
     (tmp_path / "run.txt").write_text(RUN)
-    arguments = [command, "--qrels", str(QRELS), str(tmp_path / "run.txt")] if command == "evaluate" else command.split()
+    arguments = (
+        [command, "--qrels", str(QRELS), str(tmp_path / "run.txt")]
+        if command == "evaluate"
+        else command.split()
+    )
     try:
-        return (training if command.startswith(("evaluate", "tune")) else submission)(arguments)
+        return (training if command.startswith(("evaluate", "tune")) else aragorn)(arguments)
     except SystemExit as error:  # from argparse, or a closed pipe
         return int(str(error.code))
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unencodable_characters_are_replaced(command: str, encoding: str, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_unencodable_characters_are_replaced(
+    command: str, encoding: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
     with (tmp_path / "out").open("w", encoding=encoding) as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         assert run(command, tmp_path) == 0
@@ -34,7 +51,9 @@ def test_unencodable_characters_are_replaced(command: str, encoding: str, tmp_pa
 
 @pytest.mark.parametrize("is_buffered", [True, False])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unwritable_output_fails(command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_unwritable_output_fails(
+    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     with Path("/dev/full").open("w") as stream:
         stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does
         monkeypatch.setattr(sys, "stdout", stream)
@@ -55,6 +74,8 @@ def test_unwritable_output_fails(command: str, is_buffered: bool, tmp_path: Path
 ])  # fmt: skip
 def test_closed_and_full_streams(arguments: str, redirection: str, code: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    shell = ["sh", "-c", f"exec {sys.executable} -m submission {arguments} {redirection}"]
-    process = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    shell = ["sh", "-c", f"exec {sys.executable} -m aragorn {arguments} {redirection}"]
+    process = subprocess.run(
+        shell, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment, check=False
+    )
     assert (process.returncode, "Traceback" in process.stderr) == (code, False), process.stderr

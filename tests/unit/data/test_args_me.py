@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from aragorn.data.args_me_ids import find_mismatched_ids, hash_java_string
+from aragorn.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
+from aragorn.search.corpus import Corpus
+from aragorn.storage.cache_directory import CacheDirectory
 
-from submission.data.args_me_ids import find_mismatched_ids, hash_java_string
-from submission.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
-from submission.search.corpus import Corpus
-from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import make_argument
 
 
@@ -22,7 +22,10 @@ def test_find_mismatched_ids_of_changed_texts() -> None:
     assert hash_java_string("😀") == 1772899  # a surrogate pair
     docnos, hashed_count = find_mismatched_ids(frame)
     assert (docnos.tolist(), hashed_count) == (["S2-Aff"], 2)
-    assert find_mismatched_ids(frame.assign(premise="They suffer"))[0].tolist() == [matching_id, "S2-Aff"]
+    assert find_mismatched_ids(frame.assign(premise="They suffer"))[0].tolist() == [
+        matching_id,
+        "S2-Aff",
+    ]
 
 
 OpenMetadata = Callable[..., MetadataStore]
@@ -39,7 +42,8 @@ def to_json(*arguments: dict[str, Any]) -> str:
 
 @pytest.fixture
 def open_corpus(tmp_path: Path) -> OpenMetadata:
-    """Return a function that writes files, if any, to the corpus directory and opens the metadata of the corpus."""
+    """Return a function that writes files, if any, to the corpus directory and opens the metadata
+    of the corpus."""
 
     def write_and_open(contents: dict[str, str] | None = None) -> MetadataStore:
         for name, text in (contents or {}).items():
@@ -80,8 +84,15 @@ def test_stances_and_portals_are_read(name: str, open_corpus: OpenMetadata) -> N
     assert open_corpus(contents).get([*expected, "unknown"]) == expected
 
 
-def test_malformed_file_has_no_metadata(open_corpus: OpenMetadata, caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_file_has_no_metadata(
+    open_corpus: OpenMetadata, caplog: pytest.LogCaptureFixture
+) -> None:
     valid_json = to_json(build_argument("a", "CON"))
-    metadata = open_corpus({"idebate.json": valid_json, "debateorg.json": valid_json.replace('"CON"}]', '"CON"}], "x": [')})
+    metadata = open_corpus(
+        {
+            "idebate.json": valid_json,
+            "debateorg.json": valid_json.replace('"CON"}]', '"CON"}], "x": ['),
+        }
+    )
     assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text

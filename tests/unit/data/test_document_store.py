@@ -1,4 +1,5 @@
-"""Tests of document stores, built from input files in batches and reopened from the cache directory."""
+"""Tests of document stores, built from input files in batches and reopened from the cache
+directory."""
 
 import json
 import logging
@@ -8,12 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from aragorn.data.collection import select_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.document_store import create_database, fetch_rows, open_document_store
+from aragorn.data.input_files import BATCH_SIZE
+from aragorn.storage.cache_directory import CacheDirectory
 
-from submission.data.collection import select_collection
-from submission.data.dataset import Dataset
-from submission.data.document_store import create_database, fetch_rows, open_document_store
-from submission.data.input_files import BATCH_SIZE
-from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, Log, Patch, make_argument
 
 COLUMNS = ["docno", "conclusion", "premise"]
@@ -32,7 +33,8 @@ def directory(make_input: Callable[..., Path]) -> Path:
 
 
 def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
-    """Open the document store of `directory` and return the result of each method, by a short description."""
+    """Open the document store of `directory` and return the result of each method, by a short
+    description."""
     with CacheDirectory(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
@@ -53,31 +55,47 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def test_second_execution_reads_no_corpus(directory: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
+def test_second_execution_reads_no_corpus(
+    directory: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
+) -> None:
     caplog.set_level(logging.INFO)
     assert query_all(directory, None) == query_all(directory, tmp_path / "work") == EXPECTED
-    assert "3 of 5 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
-    monkeypatch.setattr("submission.data.args_me.read_arguments", None)  # calling it fails
-    monkeypatch.setattr("submission.data.args_me.ArgsMeReader.iter_batches", None)
+    assert (
+        "3 of 5 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
+    )
+    monkeypatch.setattr("aragorn.data.args_me.read_arguments", None)  # calling it fails
+    monkeypatch.setattr("aragorn.data.args_me.ArgsMeReader.iter_batches", None)
     assert query_all(directory, tmp_path / "work") == EXPECTED
 
 
 DOCUMENT_COUNT = BATCH_SIZE + 3
 FORMATS: dict[str, Callable[[], str]] = {
-    "args-me.json": lambda: json.dumps({"arguments": [make_argument(f"a{n}") for n in range(DOCUMENT_COUNT)]}),
-    "args-me.jsonl": lambda: "".join(f"{json.dumps(make_argument(f'a{n}'))}\n" for n in range(DOCUMENT_COUNT)),
-    "documents.jsonl": lambda: "".join(f'{{"docno": "a{n}", "text": "{n % 7 or " "}"}}\n' for n in range(DOCUMENT_COUNT)),
+    "args-me.json": lambda: json.dumps(
+        {"arguments": [make_argument(f"a{n}") for n in range(DOCUMENT_COUNT)]}
+    ),
+    "args-me.jsonl": lambda: "".join(
+        f"{json.dumps(make_argument(f'a{n}'))}\n" for n in range(DOCUMENT_COUNT)
+    ),
+    "documents.jsonl": lambda: "".join(
+        f'{{"docno": "a{n}", "text": "{n % 7 or " "}"}}\n' for n in range(DOCUMENT_COUNT)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FORMATS[name]())
-    (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>Zoos?</title></topic></topics>")
-    (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n') if name.startswith("doc") else None
+    (tmp_path / "topics.xml").write_text(
+        "<topics><topic><number>1</number><title>Zoos?</title></topic></topics>"
+    )
+    (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n') if name.startswith(
+        "doc"
+    ) else None
     dataset = Dataset(tmp_path)
     rows = dataset.documents[COLUMNS].to_numpy().tolist()
-    collection = select_collection(dataset.documents, dataset.reader.min_premise_words)["docno"].tolist()
+    collection = select_collection(dataset.documents, dataset.reader.min_premise_words)[
+        "docno"
+    ].tolist()
     assert [len(batch) for batch in dataset.reader.iter_batches()] == [BATCH_SIZE, 3]
     with CacheDirectory(None, tmp_path) as cache:
         store = open_document_store(Dataset(tmp_path), cache)

@@ -1,4 +1,5 @@
-"""Tests of shards and engines: resumption, shared cache directories, pickled checkpoints, devices and addresses."""
+"""Tests of shards and engines: resumption, shared cache directories, pickled checkpoints, devices
+and addresses."""
 
 import operator
 import pickle
@@ -7,23 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main
+from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.engine.ray_engine import find_gpu_index
+from aragorn.engine.shards import Shard, compute_shards
+from aragorn.errors import CheckpointError, UsageError
+from aragorn.inference.device import choose_device
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.storage.artifact_store import ArtifactStore
 from ray import cloudpickle
 
-from submission.__main__ import main
-from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine
-from submission.engine.ray_engine import find_gpu_index
-from submission.engine.shards import Shard, compute_shards
-from submission.errors import CheckpointError, UsageError
-from submission.inference.device import choose_device
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import Capture, Patch, write_tiny_ranker
 
 
 def compute_contents(directory: Path, function: Callable[[int], bytes]) -> list[bytes]:
-    """Compute four shards with `function`, whose input is the shard's index, and return their contents in order."""
+    """Compute four shards with `function`, whose input is the shard's index, and return their
+    contents in order."""
     shards = [Shard(f"{index}.bin", 1, lambda index=index: index) for index in range(4)]  # type: ignore[misc]
-    content = compute_shards(function, shards, ArtifactStore(directory, {}), LOCAL_ENGINE, CPU, "numbers", "units")
+    content = compute_shards(
+        function, shards, ArtifactStore(directory, {}), LOCAL_ENGINE, CPU, "numbers", "units"
+    )
     return [content(index) for index in range(4)]
 
 
@@ -45,7 +49,8 @@ def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
 
 
 class RemoteEngine(LocalEngine):
-    """A simulated engine whose workers run on another machine and share the disk of the cache directory."""
+    """A simulated engine whose workers run on another machine and share the disk of the cache
+    directory."""
 
     shares_cache = True
 
@@ -65,16 +70,28 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
         return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
 
     shards, function = [make_shard(index) for index in range(3)], operator.methodcaller("upper")
-    content = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), RemoteEngine(), CPU, "texts", "texts")
+    content = compute_shards(
+        function,
+        shards,
+        ArtifactStore(tmp_path / "kept", {}),
+        RemoteEngine(),
+        CPU,
+        "texts",
+        "texts",
+    )
     text.unlink()  # all results are cached
-    cached = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
+    cached = compute_shards(
+        function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts"
+    )
     assert [read(index) for read in (content, cached) for index in range(3)] == [b"X" * 1000] * 6
 
 
 def test_unpickling_a_replaced_checkpoint_fails(checkpoints: Path) -> None:
     pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
-    with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs .*; copy the main process's checkpoint"):
+    with pytest.raises(
+        CheckpointError, match=r"knrm: checkpoint .* differs .*; copy the main process's checkpoint"
+    ):
         pickle.loads(pickled)
 
 
@@ -85,17 +102,25 @@ def test_rank_rejects_invalid_ray_addresses(address: str, capsys: Capture) -> No
     assert "expected HOST:PORT" in capsys.readouterr().err
 
 
-def test_missing_ray_installation_fails(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_missing_ray_installation_fails(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
+    monkeypatch.delitem(sys.modules, "aragorn.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
-    assert "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
+    assert (
+        "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) -> None:
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
-    assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+    assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == [
+        "cuda",
+        "cuda",
+        "cpu",
+    ]
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)
     assert choose_device("auto", LOCAL_ENGINE).type == "cpu"
     with pytest.raises(UsageError, match="no CUDA device"):
@@ -103,7 +128,8 @@ def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) ->
 
 
 @pytest.mark.parametrize(
-    ("gpu", "visible", "index"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
+    ("gpu", "visible", "index"),
+    [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)],
 )
 def test_gpu_index_among_visible_devices(gpu: int | str, visible: str | None, index: int) -> None:
     assert find_gpu_index(gpu, visible) == index

@@ -1,4 +1,5 @@
-"""Tests of fusion models of all kinds: saving and reading, fingerprints, invalid parameters, and hand-computed scores."""
+"""Tests of fusion models of all kinds: saving and reading, fingerprints, invalid parameters, and
+hand-computed scores."""
 
 import json
 from pathlib import Path
@@ -8,15 +9,28 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-
-from submission.errors import CheckpointError
-from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember, compute_log_lengths, standardise_by_topic
-from submission.fusion.quality import QualityInterpolation
-from submission.fusion.regression import RegressionEnsemble, RegressionMember
-from submission.storage.checkpoint_directory import CONFIG, encode_json, read_config, write_with_provenance
+from aragorn.errors import CheckpointError
+from aragorn.fusion.linear import (
+    LengthFeature,
+    LinearFusion,
+    LinearMember,
+    compute_log_lengths,
+    standardise_by_topic,
+)
+from aragorn.fusion.quality import QualityInterpolation
+from aragorn.fusion.regression import RegressionEnsemble, RegressionMember
+from aragorn.storage.checkpoint_directory import (
+    CONFIG,
+    encode_json,
+    read_config,
+    write_with_provenance,
+)
 
 Keys = tuple[str | int, ...]
-DIRICHLET, BM25 = LinearMember("dirichlet", {"dirichlet": "d1"}, 200, 0.25), LinearMember("bm25", {}, 0, -0.125)
+DIRICHLET, BM25 = (
+    LinearMember("dirichlet", {"dirichlet": "d1"}, 200, 0.25),
+    LinearMember("bm25", {}, 0, -0.125),
+)
 KNRM = RegressionMember("knrm", {"knrm": "k1"}, 0.5, -1.0, 1.0)
 GRU = RegressionMember("gru", {"gru": "g1"}, -0.125, 10.0, 20.0)
 LINEAR = LinearFusion("1.1.0", 0.5, (DIRICHLET, BM25), LengthFeature(6.5, 1.0))
@@ -27,7 +41,8 @@ FORMULAS = [
     (REGRESSION, "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"),
     (QUALITY, "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"),
 ]
-VARIANTS: list[tuple[Any, Keys, object]] = [  # model, path of a value, another value that affects scores
+# model, path of a value, another value that affects scores
+VARIANTS: list[tuple[Any, Keys, object]] = [
     (LINEAR, ("intercept",), 0.25), (LINEAR, ("length",), None), (LINEAR, ("members", 0, "checkpoints"), {}),
     (REGRESSION, ("intercept",), 0.5), (REGRESSION, ("members", 1, "maximum"), 21.0),
     (QUALITY, ("documents",), 21), (QUALITY, ("weight",), 0.5),
@@ -51,26 +66,40 @@ def replace_value(model: Any, path: Keys, value: object) -> Any:
 
 
 def write_checkpoint(directory: Path, config: object) -> Path:
-    write_with_provenance(directory, {CONFIG: encode_json(config)}, {"training_data": {"input": {}}})
+    write_with_provenance(
+        directory, {CONFIG: encode_json(config)}, {"training_data": {"input": {}}}
+    )
     return directory
 
 
 @pytest.mark.parametrize(("model", "formula"), FORMULAS)
 def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> None:
-    saved = read_config(write_checkpoint(tmp_path / "model", msgspec.to_builtins(model)), type(model))
+    saved = read_config(
+        write_checkpoint(tmp_path / "model", msgspec.to_builtins(model)), type(model)
+    )
     assert saved == model
     assert saved.fingerprint == model.fingerprint
     assert saved.format_formula() == formula
 
 
 @pytest.mark.parametrize(("model", "path", "value"), VARIANTS)
-def test_fingerprints_identify_parameters_but_not_versions(model: Any, path: Keys, value: object) -> None:
-    assert msgspec.convert(replace_value(model, path, value), type(model)).fingerprint != model.fingerprint
-    assert msgspec.convert(replace_value(model, ("version",), "2"), type(model)).fingerprint == model.fingerprint
+def test_fingerprints_identify_parameters_but_not_versions(
+    model: Any, path: Keys, value: object
+) -> None:
+    assert (
+        msgspec.convert(replace_value(model, path, value), type(model)).fingerprint
+        != model.fingerprint
+    )
+    assert (
+        msgspec.convert(replace_value(model, ("version",), "2"), type(model)).fingerprint
+        == model.fingerprint
+    )
 
 
 @pytest.mark.parametrize(("model", "path", "value", "message"), INVALID)
-def test_invalid_models_are_refused(model: Any, path: Keys, value: object, message: str, tmp_path: Path) -> None:
+def test_invalid_models_are_refused(
+    model: Any, path: Keys, value: object, message: str, tmp_path: Path
+) -> None:
     directory = write_checkpoint(tmp_path / "model", replace_value(model, path, value))
     with pytest.raises(CheckpointError, match=message):
         read_config(directory, type(model))
@@ -81,7 +110,11 @@ def build_frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
 
 
 def test_linear_scores_match_hand_computed_values() -> None:
-    features = {"bm25": np.array([2.0, 0.0]), "dirichlet": np.array([1.0, -2.0]), "length": np.array([0.5, 0.25])}
+    features = {
+        "bm25": np.array([2.0, 0.0]),
+        "dirichlet": np.array([1.0, -2.0]),
+        "length": np.array([0.5, 0.25]),
+    }
     assert LINEAR.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
     assert {name: values.tolist() for name, values in LINEAR.compute_contributions(features).items()} == {
         "dirichlet": [0.25, -0.5], "bm25": [-0.25, -0.0], "length": [0.5, 0.25],
@@ -89,18 +122,27 @@ def test_linear_scores_match_hand_computed_values() -> None:
 
 
 def test_standardised_features_match_hand_computed_values() -> None:
-    pool = build_frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
-    candidates = build_frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
+    pool = build_frame(
+        [("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)]
+    )
+    candidates = build_frame(
+        [("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)]
+    )
     deviation = np.sqrt(8 / 3)
     scores = standardise_by_topic(candidates, pool)["dirichlet"]
-    assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # 0 without a deviation or without the topic
+    # 0 without a deviation or without the topic
+    assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1e8 / 3])
 def test_equal_values_have_no_deviation(value: float) -> None:
     pool = build_frame([("1", str(row), value) for row in range(7)])
     assert standardise_by_topic(pool, pool)["dirichlet"].tolist() == [0.0] * 7
-    assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, build_frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
+    assert np.isfinite(
+        standardise_by_topic(pool, pd.concat([pool, build_frame([("1", "x", value * 1.5)])]))[
+            "dirichlet"
+        ]
+    ).all()
 
 
 def test_log_lengths() -> None:
@@ -109,14 +151,19 @@ def test_log_lengths() -> None:
 
 
 def test_quality_scores_match_hand_computed_values() -> None:
-    scores = QualityInterpolation("1", 3, 0.5).score(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
+    scores = QualityInterpolation("1", 3, 0.5).score(
+        np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3])
+    )
     high, low = 3 / np.sqrt(6), np.sqrt(2) / 2  # z of 9 among 9, 6, 3; minus z of 0 among 0, 0, 3
     first = [high - low / 2, -low / 2, -high + low]
     assert scores.tolist() == pytest.approx([*first, min(first) - 1.5, min(first) - 3])
 
 
 def build_scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
-    return pd.DataFrame([(qid, docno, score) for (qid, docno), score in rows.items()], columns=["qid", "docno", "score"])
+    return pd.DataFrame(
+        [(qid, docno, score) for (qid, docno), score in rows.items()],
+        columns=["qid", "docno", "score"],
+    )
 
 
 def test_regression_scores_match_hand_computed_values() -> None:
@@ -134,5 +181,9 @@ def test_regression_scores_match_hand_computed_values() -> None:
 
 
 def test_constant_scores_have_no_effect() -> None:
-    regression = RegressionEnsemble("1.0", 0.0, (RegressionMember("knrm", {"knrm": "k"}, 1.0, 3.0, 3.0),))
-    assert regression.score_rankings({"knrm": build_scores({("1", "a"): 3.0})})["score"].tolist() == [0.0]
+    regression = RegressionEnsemble(
+        "1.0", 0.0, (RegressionMember("knrm", {"knrm": "k"}, 1.0, 3.0, 3.0),)
+    )
+    assert regression.score_rankings({"knrm": build_scores({("1", "a"): 3.0})})[
+        "score"
+    ].tolist() == [0.0]

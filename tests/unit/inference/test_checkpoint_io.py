@@ -1,4 +1,5 @@
-"""Tests of checkpoints of rankers and enrichers: loading, fingerprints, probes, and pickling by path."""
+"""Tests of checkpoints of rankers and enrichers: loading, fingerprints, probes, and pickling by
+path."""
 
 import pickle
 import re
@@ -8,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.errors import CheckpointError
+from aragorn.inference.checkpoint_io import NetworkCheckpoint
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.systems.execution import CheckpointStore
 from safetensors.torch import load, save
 
-from submission.engine.base import CPU
-from submission.errors import CheckpointError
-from submission.inference.checkpoint_io import NetworkCheckpoint
-from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
-from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from submission.systems.execution import CheckpointStore
 from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
 
 LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {
@@ -29,7 +30,9 @@ HALF_PRECISION = {  # prefixes of the weights that are stored in float16
 @pytest.fixture
 def directory(name: str, tmp_path: Path) -> Path:
     """Write a small random checkpoint of the network `name` and return its directory."""
-    write: Callable[..., None] = {"deepct": write_deepct, "targer": write_targer}.get(name, write_tiny_ranker)
+    write: Callable[..., None] = {"deepct": write_deepct, "targer": write_targer}.get(
+        name, write_tiny_ranker
+    )
     write(tmp_path, name, seed=0)
     return tmp_path / name
 
@@ -43,7 +46,9 @@ def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
     stored = load((directory / "model.safetensors").read_bytes())
     for key, tensor in checkpoint.network.state_dict().items():
         assert torch.equal(tensor, stored[key].float()), key
-        assert stored[key].dtype == (torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32), key
+        assert stored[key].dtype == (
+            torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32
+        ), key
 
 
 @pytest.mark.parametrize(("name", "file", "change"), [
@@ -53,7 +58,9 @@ def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
     ("deepct", "tokenizer.json", lambda content: content + b"\n"),
     ("targer", "config.json", lambda content: content.replace(b'"dropout": 0.5', b'"dropout": 0.4')),
 ])  # fmt: skip
-def test_changed_files_change_the_fingerprint(name: str, file: str, change: Callable[[bytes], bytes], directory: Path) -> None:
+def test_changed_files_change_the_fingerprint(
+    name: str, file: str, change: Callable[[bytes], bytes], directory: Path
+) -> None:
     before = LOADERS[name](directory).fingerprint
     assert LOADERS[name](directory).fingerprint == before
     content = (directory / file).read_bytes()
@@ -64,13 +71,15 @@ def test_changed_files_change_the_fingerprint(name: str, file: str, change: Call
 
 
 @pytest.mark.parametrize(("name", "target", "replacement"), [
-    ("knrm", "submission.text.normalisation.load_stop_words", frozenset),
-    ("knrm", "submission.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
-    ("deepct", "submission.models.enrichers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
-    ("deepct", "submission.text.passages.SENTENCE_END", re.compile("(?!)")),
-    ("targer", "submission.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
+    ("knrm", "aragorn.text.normalisation.load_stop_words", frozenset),
+    ("knrm", "aragorn.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
+    ("deepct", "aragorn.models.enrichers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
+    ("deepct", "aragorn.text.passages.SENTENCE_END", re.compile("(?!)")),
+    ("targer", "aragorn.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
 ])  # fmt: skip
-def test_changed_code_fails_the_probe(name: str, target: str, replacement: object, directory: Path, monkeypatch: Patch) -> None:
+def test_changed_code_fails_the_probe(
+    name: str, target: str, replacement: object, directory: Path, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         LOADERS[name](directory)
@@ -92,9 +101,17 @@ def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch
 
 
 @pytest.mark.parametrize("precision", [torch.float16, None])
-def test_precision_is_pickled_with_the_checkpoint(precision: torch.dtype | None, tmp_path: Path) -> None:
+def test_precision_is_pickled_with_the_checkpoint(
+    precision: torch.dtype | None, tmp_path: Path
+) -> None:
     write_tiny_ranker(tmp_path, "sbert", seed=0)
     checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
     unpickled = pickle.loads(pickle.dumps(checkpoint))
-    assert unpickled.fingerprint == checkpoint.fingerprint == load_checkpoint(tmp_path / "sbert").fingerprint
-    assert {loaded.move_network(CPU).encoder.precision for loaded in (checkpoint, unpickled)} == {precision}
+    assert (
+        unpickled.fingerprint
+        == checkpoint.fingerprint
+        == load_checkpoint(tmp_path / "sbert").fingerprint
+    )
+    assert {loaded.move_network(CPU).encoder.precision for loaded in (checkpoint, unpickled)} == {
+        precision
+    }

@@ -1,4 +1,5 @@
-"""Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder precision."""
+"""Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder
+precision."""
 
 import sys
 from contextlib import nullcontext
@@ -7,14 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aragorn.cpu_cores import count_cpu_cores
+from aragorn.errors import UsageError
+from aragorn.inference.device import (
+    batch_by_tokens,
+    choose_precision,
+    compute_or_split,
+    limit_threads,
+)
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.models.padding import pad
+from aragorn.paths import CHECKPOINT_DIR
 from torch import Tensor
 
-from submission.cpu_cores import count_cpu_cores
-from submission.errors import UsageError
-from submission.inference.device import batch_by_tokens, choose_precision, compute_or_split, limit_threads
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.padding import pad
-from submission.paths import CHECKPOINT_DIR
 from tests.conftest import needs_bfloat16
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -31,22 +37,35 @@ def test_oversized_batches_are_halved(limit: int, caplog: pytest.LogCaptureFixtu
         return torch.from_numpy(rows * 10)
 
     with pytest.raises(torch.OutOfMemoryError) if limit == 0 else nullcontext():
-        assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
+        assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [
+            0,
+            10,
+            20,
+            30,
+            40,
+            50,
+            60,
+        ]
     assert sizes == ([7, 4, 2, 2, 3] if limit else [7, 4, 2, 1])
     assert "out of memory for a batch of 7" in caplog.text
 
 
 def test_batches_are_at_most_the_token_limit() -> None:
-    assert [rows.tolist() for rows in batch_by_tokens([0, 5, 3, 900, 7, 7, 2], 14)] == [[3], [4, 5], [1, 2], [6, 0]]
+    assert [rows.tolist() for rows in batch_by_tokens([0, 5, 3, 900, 7, 7, 2], 14)] == [
+        [3],
+        [4, 5],
+        [1, 2],
+        [6, 0],
+    ]
 
 
 def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        monkeypatch.setattr("submission.inference.device.count_cpu_cores", lambda: 3)
+        monkeypatch.setattr("aragorn.inference.device.count_cpu_cores", lambda: 3)
         assert limit_threads() == torch.get_num_threads() == 3
-        monkeypatch.setattr("submission.inference.device.count_cpu_cores", lambda: 8)
+        monkeypatch.setattr("aragorn.inference.device.count_cpu_cores", lambda: 8)
         assert limit_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -64,37 +83,53 @@ NONE, V1 = "max 100000", "cpu.cfs_quota_us"
     (["1:cpuset:/a", "0::/../b"], {f"cpu/a/{V1}": "100000"}, 8), ([], {}, 8),
 ])  # fmt: skip
 def test_tightest_quota_of_nested_cgroups_limits_cores(
-    memberships: list[str], quotas: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memberships: list[str],
+    quotas: dict[str, str],
+    expected: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for file, quota in quotas.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"{quota}\n")
         (tmp_path / file).with_name("cpu.cfs_period_us").write_text("100000\n")
-    monkeypatch.setattr("submission.cpu_cores.cpu_count", lambda: 8)
-    monkeypatch.setattr("submission.cpu_cores.CGROUP_ROOT", tmp_path)
-    monkeypatch.setattr("submission.cpu_cores.CGROUPS_FILE", tmp_path / "memberships")
+    monkeypatch.setattr("aragorn.cpu_cores.cpu_count", lambda: 8)
+    monkeypatch.setattr("aragorn.cpu_cores.CGROUP_ROOT", tmp_path)
+    monkeypatch.setattr("aragorn.cpu_cores.CGROUPS_FILE", tmp_path / "memberships")
     assert count_cpu_cores() == 8  # without the file
     (tmp_path / "memberships").write_text("\n".join(memberships))
     assert count_cpu_cores() == expected
 
 
-def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submission.inference.device.find_spec", lambda name: name == "openvino" or None)
+def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "aragorn.inference.device.find_spec", lambda name: name == "openvino" or None
+    )
     for feature in ("avx512_bf16", "amx_bf16"):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda feature=feature: {"avx2": True, feature: True})
+        monkeypatch.setattr(
+            torch.cpu, "get_capabilities", lambda feature=feature: {"avx2": True, feature: True}
+        )
         assert choose_precision("bfloat16", CPU) is torch.bfloat16
     assert choose_precision("float32", CPU) is choose_precision("float32", GPU) is None
     with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
-    monkeypatch.setattr("submission.inference.device.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"OpenVINO is not installed; run `pip install -r requirements-openvino\.txt`"):
+    monkeypatch.setattr("aragorn.inference.device.find_spec", lambda _: None)
+    with pytest.raises(
+        UsageError,
+        match=r"OpenVINO is not installed; run `pip install -r requirements-openvino\.txt`",
+    ):
         choose_precision("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
         choose_precision("bfloat16", CPU)
 
 
-@pytest.mark.parametrize("precision", [torch.float16, pytest.param(torch.bfloat16, marks=[needs_bfloat16, pytest.mark.slow])])
+@pytest.mark.parametrize(
+    "precision",
+    [torch.float16, pytest.param(torch.bfloat16, marks=[needs_bfloat16, pytest.mark.slow])],
+)
 @torch.inference_mode()
 def test_half_precision_is_close_for_all_lengths(precision: torch.dtype) -> None:
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()

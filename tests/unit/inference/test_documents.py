@@ -1,4 +1,5 @@
-"""Tests of scoring and enriching documents: order, batches, shards, and the estimate of time and size."""
+"""Tests of scoring and enriching documents: order, batches, shards, and the estimate of time and
+size."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,28 +12,30 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.errors import CheckpointError
+from aragorn.inference import enrichment
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
+from aragorn.inference.enrichment import enrich_collection, enrich_texts
+from aragorn.inference.pair_scoring import TokenCache, score_documents
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.models.enricher import Enricher, TokenAnnotation
+from aragorn.models.rankers.knrm import KNRM
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.tokenisers import MaxLengths, WordTokeniser
+from aragorn.text.vocabulary import Vocabulary
+from aragorn.timing import Stopwatch
 
-from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine
-from submission.errors import CheckpointError
-from submission.inference import enrichment
-from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import enrich_collection, enrich_texts
-from submission.inference.pair_scoring import TokenCache, score_documents
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.models.enricher import Enricher, TokenAnnotation
-from submission.models.rankers.knrm import KNRM
-from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.tokenisers import MaxLengths, WordTokeniser
-from submission.text.vocabulary import Vocabulary
-from submission.timing import Stopwatch
 from tests.conftest import Log, Patch, build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
 PREMISES = ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]
 CORPUS = pd.DataFrame({"docno": list("abcd"), "premise": PREMISES})
 TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
-CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
+CANDIDATES = pd.DataFrame(
+    {"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]}
+)
 
 
 @pytest.fixture
@@ -44,16 +47,23 @@ def knrm() -> RankerCheckpoint:
     return RankerCheckpoint(ranker, WordTokeniser(vocabulary, MaxLengths()), "a test")
 
 
-def score(checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES) -> np.ndarray:
+def score(
+    checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES
+) -> np.ndarray:
     return score_documents(candidates, TOKENS, checkpoint, CPU, ArtifactStore(directory, {}))
 
 
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
-    expected = [float(knrm.score([(queries[qid], premises[docno])])[0]) for qid, docno in CANDIDATES.to_numpy()]
+    expected = [
+        float(knrm.score([(queries[qid], premises[docno])])[0])
+        for qid, docno in CANDIDATES.to_numpy()
+    ]
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
     assert len(set(expected)) > 3
-    assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
+    assert sorted(file.name for file in tmp_path.glob("part*")) == [
+        f"part-0000{index}.npy" for index in range(3)
+    ]
     assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
 
 
@@ -76,26 +86,37 @@ def test_documents_are_loaded_once_for_equal_tokens() -> None:
     calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (truncating, ["a"])]
     ids = [tokens.get_premise_token_ids(*call) for call in calls]
     expected = [{"b": [2, 1, 1]}, {"a": [1, 1, 2], "b": [1, 1, 1]}, {"a": [2]}]
-    assert [{docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids] == expected
+    assert [
+        {docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids
+    ] == expected
     assert loads == ["b", "a", "a"]  # the last tokeniser shares no tokens
     assert tokens.get_query_token_ids(golf) == {"1": [1, 1], "2": [1]}
 
 
-TEXTS = [" ".join(["Zoos", *["cage"] * (index % 4), f"w{index % 7}.", "Running runs", f"x{index}"]) for index in range(600)]
+TEXTS = [
+    " ".join(["Zoos", *["cage"] * (index % 4), f"w{index % 7}.", "Running runs", f"x{index}"])
+    for index in range(600)
+]
 TEXTS[13] = ""
 DOCNOS = [f"d{index:03}" for index in range(600)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
 class LengthWeighting(Enricher[list[str]]):
-    """An enricher that weights each word by its length; words of one or two letters are not indexed."""
+    """An enricher that weights each word by its length; words of one or two letters are not
+    indexed."""
 
     output_name = "length"
 
     def annotate(self, passages: Sequence[list[str]]) -> list[list[TokenAnnotation]]:
-        return [[TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words] for words in passages]
+        return [
+            [TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words]
+            for words in passages
+        ]
 
-    def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
+    def compute_word_frequencies(
+        self, passages: Sequence[Sequence[TokenAnnotation]]
+    ) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for word in chain.from_iterable(passages):
             counts.update({word.surface: int(word.weight)} if word.weight > 2 else {})
@@ -104,26 +125,48 @@ class LengthWeighting(Enricher[list[str]]):
 
 @pytest.fixture
 def checkpoint() -> EnricherCheckpoint:
-    sentences = SimpleNamespace(split=lambda text: [part.split() for part in text.split(".") if part.strip()])
+    sentences = SimpleNamespace(
+        split=lambda text: [part.split() for part in text.split(".") if part.strip()]
+    )
     return EnricherCheckpoint(LengthWeighting(None), cast(Any, sentences), "a test")
 
 
-def enrich(checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOCNOS)) -> enrichment.FrequencyLoader:
-    """Enrich the first `count` documents of the collection and return the loader of their term frequencies."""
+def enrich(
+    checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOCNOS)
+) -> enrichment.FrequencyLoader:
+    """Enrich the first `count` documents of the collection and return the loader of their term
+    frequencies."""
     store, text_of = ArtifactStore(directory, {}), dict(zip(DOCNOS, TEXTS, strict=True))
-    return enrich_collection(DOCNOS[:count], lambda docnos: [text_of[d] for d in docnos], checkpoint, CPU, store, LOCAL_ENGINE)
+    return enrich_collection(
+        DOCNOS[:count],
+        lambda docnos: [text_of[d] for d in docnos],
+        checkpoint,
+        CPU,
+        store,
+        LOCAL_ENGINE,
+    )
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])
-def test_frequencies_are_read_across_shards(start: int, end: int, checkpoint: EnricherCheckpoint, tmp_path: Path) -> None:
+def test_frequencies_are_read_across_shards(
+    start: int, end: int, checkpoint: EnricherCheckpoint, tmp_path: Path
+) -> None:
     expected = enrich_texts(TEXTS, checkpoint, CPU)
     assert (expected[13], expected[1]) == ({}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
     assert enrich(checkpoint, tmp_path)(start, end) == expected[start:end]
 
 
-@pytest.mark.parametrize(("count", "workers", "minutes"), [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)])
+@pytest.mark.parametrize(
+    ("count", "workers", "minutes"), [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)]
+)
 def test_time_and_size_are_estimated_first(
-    count: int, workers: int, minutes: float, checkpoint: EnricherCheckpoint, tmp_path: Path, monkeypatch: Patch, caplog: Log
+    count: int,
+    workers: int,
+    minutes: float,
+    checkpoint: EnricherCheckpoint,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    caplog: Log,
 ) -> None:
     clock = iter([100.0, 100.0 + 20 * 60])  # the sample of 16 documents takes 20 minutes
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -139,8 +182,13 @@ def test_time_and_size_are_estimated_first(
 
 def test_index_sums_passage_frequencies(checkpoint: EnricherCheckpoint, tmp_path: Path) -> None:
     def build(settings: IndexSettings) -> TermIndex:
-        store, lookup = ArtifactStore(tmp_path / settings.stemmer, {}), build_text_lookup(COLLECTION)
-        return load_or_build_term_index(DOCNOS, lookup, settings, store, lambda: enrich(checkpoint, tmp_path / "parts"))
+        store, lookup = (
+            ArtifactStore(tmp_path / settings.stemmer, {}),
+            build_text_lookup(COLLECTION),
+        )
+        return load_or_build_term_index(
+            DOCNOS, lookup, settings, store, lambda: enrich(checkpoint, tmp_path / "parts")
+        )
 
     index = build(IndexSettings(stemmer="porter"))
     terms, frequencies = index.get_document_terms(1)
@@ -149,5 +197,8 @@ def test_index_sums_passage_frequencies(checkpoint: EnricherCheckpoint, tmp_path
     statistics = index.get_statistics(["run"])
     assert (statistics.df.tolist(), statistics.cf.tolist()) == ([599], [599 * 11])
     assert 13 not in index.get_postings("run")[0]
-    assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {"run": 5, "b": 1}
+    assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {
+        "run": 5,
+        "b": 1,
+    }
     assert {"running", "runs"} <= {*build(IndexSettings(stemmer="none")).terms}

@@ -4,39 +4,59 @@ from copy import deepcopy
 
 import pytest
 import torch
+from aragorn.models import transformer
+from aragorn.models.bert_config import QUERY_LENGTH, BERTConfig
+from aragorn.models.enricher import TokenAnnotation
+from aragorn.models.enrichers.targer import TARGER, join_adjacent
+from aragorn.models.padding import pad
+from aragorn.models.rankers.drmm import DRMM
+from aragorn.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
+from aragorn.models.rankers.tfr_bert import TFRBERT
+from aragorn.text.surface_tokens import SurfaceTokeniser
+from aragorn.text.vocabulary import Vocabulary
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from submission.models import transformer
-from submission.models.bert_config import QUERY_LENGTH, BERTConfig
-from submission.models.enricher import TokenAnnotation
-from submission.models.enrichers.targer import TARGER, join_adjacent
-from submission.models.padding import pad
-from submission.models.rankers.drmm import DRMM
-from submission.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
-from submission.models.rankers.tfr_bert import TFRBERT
-from submission.text.surface_tokens import SurfaceTokeniser
-from submission.text.vocabulary import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts
 
-SNRM_TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], list(range(2, 12)), *[[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)]]
+SNRM_TEXTS = [
+    [],
+    [5],
+    [1, 6],
+    [3, 4, 1, 3],
+    list(range(2, 12)),
+    *[[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)],
+]
 
 
-def build_snrm(hidden: tuple[int, ...] = (), *, latent: int = 9, padded: bool = False, length: float = 1.0) -> SNRM:
+def build_snrm(
+    hidden: tuple[int, ...] = (), *, latent: int = 9, padded: bool = False, length: float = 1.0
+) -> SNRM:
     torch.manual_seed(3)
-    return SNRM(SNRM.Config(vocabulary=12, dimensions=6, latent=latent, hidden=hidden, padded=padded, length=length)).double()
+    return SNRM(
+        SNRM.Config(
+            vocabulary=12, dimensions=6, latent=latent, hidden=hidden, padded=padded, length=length
+        )
+    ).double()
 
 
 @pytest.mark.parametrize("length", [0.5, 1.0])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("hidden", [(), (5,)])
-def test_deduplicated_words_keep_vectors_and_gradients(hidden: tuple[int, ...], padded: bool, length: float) -> None:
-    ranker, results = build_snrm(hidden, latent=259, padded=padded, length=length), list[list[Tensor]]()
+def test_deduplicated_words_keep_vectors_and_gradients(
+    hidden: tuple[int, ...], padded: bool, length: float
+) -> None:
+    ranker, results = (
+        build_snrm(hidden, latent=259, padded=padded, length=length),
+        list[list[Tensor]](),
+    )
     assert (len(SNRM_TEXTS), 259) > (TEXT_BATCH, LATENT_TERM_BATCH)
     factors = torch.randn(len(SNRM_TEXTS), 259, dtype=torch.float64)
     for represent in (ranker.encode, ranker.encode_batch):
         vectors = represent(*pad(SNRM_TEXTS))
-        results.append([vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))])
+        results.append(
+            [vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))]
+        )
     assert all((tensor != 0).any() for tensor in results[0])
     with torch.no_grad():
         results[0].append(results[0][0])
@@ -49,12 +69,15 @@ def test_deduplicated_words_keep_vectors_and_gradients(hidden: tuple[int, ...], 
 def test_padded_text_has_a_window_per_word() -> None:
     ranker = build_snrm(padded=True, length=0)
     vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
-    windows = [weight[:, :, 2 - i] @ vectors[4] + weight[:, :, 3 - i] @ vectors[6] for i in range(2)]
+    windows = [
+        weight[:, :, 2 - i] @ vectors[4] + weight[:, :, 3 - i] @ vectors[6] for i in range(2)
+    ]
     expected = windows[0].relu() + windows[1].relu()
     torch.testing.assert_close(ranker.encode(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
     divided = build_snrm(padded=True, length=0.5).encode(*pad([[4, 6]]))[0]
     torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
-    assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
+    # an empty text and one of unknown words only
+    assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()
 
 
 WORDS = 3000
@@ -66,7 +89,10 @@ def test_scores_equal_float64_for_any_batch(size: int) -> None:
     torch.manual_seed(0)
     drmm = DRMM(DRMM.Config(vocabulary=WORDS, dimensions=300)).eval()
     drmm.embedding.weight[2:] = torch.randn(WORDS - 2, 300)
-    query, document = torch.randint(2, WORDS, (1, 5)).expand(400, -1), torch.randint(2, WORDS, (400, 100))
+    query, document = (
+        torch.randint(2, WORDS, (1, 5)).expand(400, -1),
+        torch.randint(2, WORDS, (400, 100)),
+    )
     expected = deepcopy(drmm).double()(query, query > 0, document, document > 0).float()
     assert expected.std() > 1e-3
     batches = zip(query.split(size), document.split(size), strict=True)
@@ -74,11 +100,13 @@ def test_scores_equal_float64_for_any_batch(size: int) -> None:
     assert (scores - expected).abs().max() < 1e-6
 
 
-QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]  # each document in one chunk
+# each document in one chunk
+QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]
 
 
 def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor:
-    """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of `ranker`."""
+    """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of
+    `ranker`."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
     pooler = {f"pooler.dense.{name}": value for name, value in ranker.pooler.state_dict().items()}
     bert.load_state_dict({**ranker.encoder.bert.state_dict(), **pooler})
@@ -87,15 +115,24 @@ def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor
     scores = []
     for query, document in zip(queries, DOCUMENTS, strict=True):
         first, second = [2, *query, 3], [*document, 3]
-        positions = [*range(len(first) - 1), *range(QUERY_LENGTH + 1, QUERY_LENGTH + 2 + len(second))]
+        positions = [
+            *range(len(first) - 1),
+            *range(QUERY_LENGTH + 1, QUERY_LENGTH + 2 + len(second)),
+        ]
         types = [0] * len(first) + [1] * len(second)
         inputs = {"input_ids": first + second, "token_type_ids": types, "position_ids": positions}
-        scores.append(linear(bert(**{name: torch.tensor([row]) for name, row in inputs.items()}).pooler_output).flatten())
+        scores.append(
+            linear(
+                bert(**{name: torch.tensor([row]) for name, row in inputs.items()}).pooler_output
+            ).flatten()
+        )
     return torch.cat(scores)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["with topic", "without topic"])
+@pytest.mark.parametrize(
+    ("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["with topic", "without topic"]
+)
 def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> None:
     torch.manual_seed(0)
     ranker = TFRBERT(TFRBERT.Config(bert=BERT, cls=2, sep=3, topic=topic)).double().eval()
@@ -108,7 +145,11 @@ def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> Non
 @pytest.mark.parametrize("training", [False, True])
 def test_bert_equals_transformers_bit_by_bit(training: bool) -> None:
     mask = torch.ones(3, 9, dtype=torch.long)
-    inputs = {"input_ids": torch.arange(27).reshape(3, 9), "token_type_ids": mask - 1, "position_ids": mask.cumsum(1)}
+    inputs = {
+        "input_ids": torch.arange(27).reshape(3, 9),
+        "token_type_ids": mask - 1,
+        "position_ids": mask.cumsum(1),
+    }
     results = []
     for build in (
         lambda: transformer.BERT(BERTConfig(**BERT)),
@@ -117,22 +158,33 @@ def test_bert_equals_transformers_bit_by_bit(training: bool) -> None:
         torch.manual_seed(0)
         bert = build().train(training)
         outputs = [bert(**inputs, attention_mask=mask.tril(length)) for length in (6, 9)]
-        layers = [layer for output in outputs for layer in (output if isinstance(output, tuple) else output.hidden_states)]
+        layers = [
+            layer
+            for output in outputs
+            for layer in (output if isinstance(output, tuple) else output.hidden_states)
+        ]
         gradients = torch.autograd.grad(torch.stack(layers).pow(2).sum(), list(bert.parameters()))
         results.append({**dict(bert.named_parameters()), **dict(enumerate([*layers, *gradients]))})
     assert list(results[0]) == list(results[1])
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*(result.values() for result in results), strict=True))
+    assert all(
+        torch.equal(ours, theirs)
+        for ours, theirs in zip(*(result.values() for result in results), strict=True)
+    )
 
 
 TEXT = "The women's rights (since 1920) are good. Zoos aren't."
 
 
 def tag_text(letters: str) -> list[TokenAnnotation]:
-    """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a backing, else O."""
+    """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a
+    backing, else O."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
     [passage] = SurfaceTokeniser(Vocabulary([]), 512).split(TEXT)
     rows = zip(passage.tokens, passage.spans, letters, strict=True)
-    return [TokenAnnotation(word, start, end, float(key in "pm"), labels.get(key, "O")) for word, (start, end), key in rows]
+    return [
+        TokenAnnotation(word, start, end, float(key in "pm"), labels.get(key, "O"))
+        for word, (start, end), key in rows
+    ]
 
 
 def test_indexed_components_have_the_original_text() -> None:

@@ -8,10 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aragorn.__main__ import main
+from aragorn.data.run_validation import (
+    ACCEPTED,
+    STRICTER,
+    TIRA_ERROR,
+    RunIssue,
+    find_run_issues,
+    summarise_issues,
+)
 from tira.check_format import _fmt, check_format
 
-from submission.__main__ import main
-from submission.data.run_validation import ACCEPTED, STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
 from tests.conftest import PREMISE, Capture, Log, make_argument
 
 MakeInput = Callable[..., Path]
@@ -50,12 +57,19 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
     (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
 ])  # fmt: skip
-def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: int, line: str, message: str) -> None:
+def test_issues_of_a_line_are_reported(
+    tmp_path: Path, level: str, line_number: int, line: str, message: str
+) -> None:
     lines = [*VALID_LINES[: line_number - 1], line, *VALID_LINES[line_number:], *EXTRA_LINE]
     issues = find_issues(tmp_path, lines)
-    assert any((issue.level, issue.line) == (level, line_number) and message in issue.message for issue in issues), issues
+    assert any(
+        (issue.level, issue.line) == (level, line_number) and message in issue.message
+        for issue in issues
+    ), issues
     # TIRA's checker agrees on which issues are errors.
-    assert (check_format(tmp_path, "run.txt")[0] == _fmt.ERROR) == any(issue.level == TIRA_ERROR for issue in issues), issues
+    assert (check_format(tmp_path, "run.txt")[0] == _fmt.ERROR) == any(
+        issue.level == TIRA_ERROR for issue in issues
+    ), issues
 
 
 @pytest.mark.parametrize(("lines", "expected"), [
@@ -73,13 +87,18 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
         [*[(STRICTER, "unknown topic")] * 3, (ACCEPTED, "topics without documents")],
     ),
 ], ids=["errors first", "topics in another order", "topic numbers with a suffix"])  # fmt: skip
-def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
+def test_issues_of_a_run_are_reported(
+    tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]
+) -> None:
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
 
 
 def number_lines(*ranks: int) -> list[str]:
-    """Return a run that gives the three documents of each topic, in descending order of score, these ranks."""
-    return [f"{qid} Q0 a{row} {rank} {5 - row} t" for qid in TOPICS for row, rank in enumerate(ranks, 1)]
+    """Return a run that gives the three documents of each topic, in descending order of score,
+    these ranks."""
+    return [
+        f"{qid} Q0 a{row} {rank} {5 - row} t" for qid in TOPICS for row, rank in enumerate(ranks, 1)
+    ]
 
 
 @pytest.mark.parametrize(("lines", "summary"), [
@@ -99,7 +118,9 @@ def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary:
 def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None:
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x\n" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("".join([*lines, "2 Q0 a 1 1 x\n", "3 Q0 a 1 1 x\n"]))
-    assert [issue.category for issue in find_run_issues(tmp_path / "run.txt", None, None)] == ["too many documents"]
+    assert [issue.category for issue in find_run_issues(tmp_path / "run.txt", None, None)] == [
+        "too many documents"
+    ]
 
 
 def test_each_check_is_reported_in_order(
@@ -107,7 +128,11 @@ def test_each_check_is_reported_in_order(
 ) -> None:
     path_flags = ["-i", str(make_input()), "--checkpoints", str(checkpoints)]
     assert main(["rank", *path_flags, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
-    runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
+    runs = [
+        flag
+        for name in ("bm25", "knrm")
+        for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))
+    ]
     Path(runs[1]).write_text(Path(runs[1]).read_text().replace("Q0", "0"))
     assert main(["check", *path_flags, *runs]) == 3  # the runs are too small for TIRA
     out, err = capsys.readouterr()
@@ -115,15 +140,26 @@ def test_each_check_is_reported_in_order(
         " ".join(line.split()[0] for line in out.splitlines())
         == "NOTE OK " * 3 + "NOTE NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
     )
-    assert re.search("NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out)
+    assert re.search(
+        "NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out
+    )
     assert re.search("systems omitted, as checkpoints are missing: gru, .*, fusion", caplog.text)
-    assert (bool(re.search("checkpoint knrm [0-9a-f]{12}\n", out)), "error: 7 errors; see 5 ERROR lines above" in err) == (
+    assert (
+        bool(re.search("checkpoint knrm [0-9a-f]{12}\n", out)),
+        "error: 7 errors; see 5 ERROR lines above" in err,
+    ) == (
         True,
         True,
     )
-    assert "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words" in out
+    assert (
+        "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words"
+        in out
+    )
     assert out.count("rejected by TIRA: too few lines: ") == 2
-    assert (f"NOTE   {runs[1]}: edited since `rank` wrote it" in out, out.count("edited since")) == (True, 1)
+    assert (
+        f"NOTE   {runs[1]}: edited since `rank` wrote it" in out,
+        out.count("edited since"),
+    ) == (True, 1)
     (checkpoints / "knrm" / "probe.json").write_text("[]")
     assert main(["check", *path_flags, *runs]) == 4  # the exit code of the first error
 
@@ -162,10 +198,26 @@ def test_all_issues_of_an_input_are_reported(
 
 
 def test_notes_are_no_errors(make_input: MakeInput, tmp_path: Path, capsys: Capture) -> None:
-    directory = make_input([(qid, "zoos") for qid in "1234"], [make_argument("S1-A1"), make_argument("S2-A2")])
+    directory = make_input(
+        [(qid, "zoos") for qid in "1234"], [make_argument("S1-A1"), make_argument("S2-A2")]
+    )
     run = tmp_path / "run.txt"  # has no line for topic 4
-    run.write_text("".join(f"{qid} Q0 S{rank}-A{rank} {rank} -{rank} t\n" for qid in "123" for rank in (1, 2)))
-    flags = ["-i", str(directory), "--no-checkpoints", "--mismatched-ids", str(tmp_path / "ids"), "--run", str(run)]
+    run.write_text(
+        "".join(f"{qid} Q0 S{rank}-A{rank} {rank} -{rank} t\n" for qid in "123" for rank in (1, 2))
+    )
+    flags = [
+        "-i",
+        str(directory),
+        "--no-checkpoints",
+        "--mismatched-ids",
+        str(tmp_path / "ids"),
+        "--run",
+        str(run),
+    ]
     assert main(["check", *flags]) == 0
-    assert f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4" in capsys.readouterr().out
-    assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"  # texts that are not those of their ids
+    assert (
+        f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4"
+        in capsys.readouterr().out
+    )
+    # texts that are not those of their ids
+    assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"

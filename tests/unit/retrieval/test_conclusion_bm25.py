@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from aragorn.text.normalisation import normalise
 from rank_bm25 import BM25Okapi
-
-from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from submission.text.normalisation import normalise
 
 CONCLUSIONS = {
     "d4": "Zoos are cruel",
@@ -31,15 +30,25 @@ def test_retrieval_orders_ties_and_skips_unknown_words(caplog: pytest.LogCapture
     scores = ranking["score"].tolist()
     assert scores[0] == scores[1] == scores[2] > scores[3] > 0
     assert "topic 2 (quux): no conclusion contains a query term" in caplog.text
-    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == ["qid", "docno", "rank", "score"]
+    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == [
+        "qid",
+        "docno",
+        "rank",
+        "score",
+    ]
 
 
 def test_scores_equal_rank_bm25() -> None:
     rng = np.random.default_rng(3)
     words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
     weights = 1 / np.arange(1, 121)
-    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(600)]
-    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{i:04}" for i in range(600)], "conclusion": texts}))
+    texts = [
+        " ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum()))
+        for _ in range(600)
+    ]
+    index = ConclusionIndex.build(
+        pd.DataFrame({"docno": [f"d{i:04}" for i in range(600)], "conclusion": texts})
+    )
     assert index.conclusions == sorted({normalise(text) for text in texts})
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
     sizes = []
@@ -47,7 +56,9 @@ def test_scores_equal_rank_bm25() -> None:
         expected = reference.get_scores(normalise(query).split())
         assert (index.score_all(query) == expected).all()  # to the last bit
         order = np.argsort(-expected, kind="stable")[:100]
-        assert index.find_top_conclusions(query) == [(i, expected[i]) for i in order if expected[i] > 0]
+        assert index.find_top_conclusions(query) == [
+            (i, expected[i]) for i in order if expected[i] > 0
+        ]
         sizes.append(len(index.find_top_conclusions(query)))
     assert (min(sizes), max(sizes)) == (0, 100)
 
@@ -57,4 +68,7 @@ def test_term_contributions_match_hand_computed_values() -> None:
     # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
     expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3
-    assert index.compute_term_contributions("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]
+    assert index.compute_term_contributions("zoos, quux", "Zoos!") == [
+        ("zoos", expected),
+        ("quux", 0.0),
+    ]

@@ -1,4 +1,5 @@
-"""Tests of the dense index against brute-force search, and of its vectors against sentence-transformers."""
+"""Tests of the dense index against brute-force search, and of its vectors against
+sentence-transformers."""
 
 from pathlib import Path
 
@@ -6,19 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.inference.device import move_to_device
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.models.padding import pad
+from aragorn.models.rankers.sbert import SBERT
+from aragorn.retrieval import dense
+from aragorn.retrieval.vector_store import VectorStore
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
+from aragorn_training.fitting.initialisation import read_encoder_config
 
-from submission.engine.base import CPU
-from submission.inference.device import move_to_device
-from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.models.padding import pad
-from submission.models.rankers.sbert import SBERT
-from submission.retrieval import dense
-from submission.retrieval.vector_store import VectorStore
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import BFLOAT16, TINY_BERT, build_text_lookup, build_tiny_tokenizer
-from training.fitting.initialisation import read_encoder_config
 
 NAMES = [f"d{i:03}" for i in range(150)]
 QUERIES = ["a b c", "h", "", "a a a b"]
@@ -31,7 +32,8 @@ def checkpoint() -> RankerCheckpoint:
     bert = {**TINY_BERT, "max_position_embeddings": 32, "vocab_size": 60}
     ranker = SBERT(SBERT.Config(bert=bert, cls=2, sep=3)).eval()
     with torch.no_grad():
-        ranker.encoder.bert.embeddings.word_embeddings.weight.mul_(40)  # else all texts have the same vector
+        # else all texts have the same vector
+        ranker.encoder.bert.embeddings.word_embeddings.weight.mul_(40)
     return RankerCheckpoint(ranker, tokeniser, "a test")
 
 
@@ -45,28 +47,47 @@ def premises() -> list[str]:
 
 @pytest.fixture(scope="module")
 def index(
-    checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path_factory: pytest.TempPathFactory
+    checkpoint: RankerCheckpoint,
+    premises: list[str],
+    small_shards: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dense.DenseIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
     store = VectorStore(tmp_path_factory.mktemp("index"), 16)
-    return dense.load_or_build_dense_index(dense.make_premise_texts(NAMES, lookup), checkpoint, CPU, store)
+    return dense.load_or_build_dense_index(
+        dense.make_premise_texts(NAMES, lookup), checkpoint, CPU, store
+    )
 
 
 @pytest.mark.parametrize("depth", [1, 100, 1000])
-def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: dense.DenseIndex, depth: int) -> None:
-    queries, vectors = dense.encode_queries(QUERIES, checkpoint, CPU), index._vectors[index._rows].astype(np.float64)
+def test_search_equals_brute_force(
+    checkpoint: RankerCheckpoint, index: dense.DenseIndex, depth: int
+) -> None:
+    queries, vectors = (
+        dense.encode_queries(QUERIES, checkpoint, CPU),
+        index._vectors[index._rows].astype(np.float64),
+    )
     for query, (docnos, scores) in zip(queries, index.search(queries, depth), strict=True):
         products = (vectors * query).sum(axis=1).astype(np.float32)
         order = np.lexsort((NAMES, -products))[:depth]
         assert docnos == [NAMES[row] for row in order]
         np.testing.assert_array_equal(scores, products[order])
-        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # independent of the other documents
+        # independent of the other documents
+        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])
 
 
 @torch.no_grad()
-def test_only_documents_have_half_precision(checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]) -> None:
-    [query], encode = dense.encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise
-    exact = [float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query) for text in premises]
+def test_only_documents_have_half_precision(
+    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]
+) -> None:
+    [query], encode = (
+        dense.encode_queries(["a b c"], checkpoint, CPU),
+        checkpoint.tokeniser.encode_premise,
+    )
+    exact = [
+        float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query)
+        for text in premises
+    ]
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3
     checkpoint.network.set_encoder_precision(torch.float16)  # as after an index was built on a GPU
     np.testing.assert_array_equal(dense.encode_queries(["a b c"], checkpoint, CPU), [query])
@@ -75,23 +96,36 @@ def test_only_documents_have_half_precision(checkpoint: RankerCheckpoint, index:
 
 @pytest.mark.parametrize("precision", [None, BFLOAT16])
 def test_vectors_do_not_depend_on_order_company_and_batches(
-    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str], precision: torch.dtype | None
+    checkpoint: RankerCheckpoint,
+    index: dense.DenseIndex,
+    premises: list[str],
+    precision: torch.dtype | None,
 ) -> None:
     ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
     ranker = move_to_device(checkpoint.network, CPU, precision)
     expected = dense.encode_texts(ids, ranker, CPU, precision)
     order = np.random.default_rng(1).permutation(len(ids))
-    np.testing.assert_array_equal(dense.encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order])
+    np.testing.assert_array_equal(
+        dense.encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order]
+    )
     for row in range(0, len(ids), 7):
-        np.testing.assert_array_equal(dense.encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1])
+        np.testing.assert_array_equal(
+            dense.encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1]
+        )
 
 
 def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     groups = dense.group_by_conclusion(lambda: collection, ArtifactStore(tmp_path / "groups", {}))
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
-    assert dense.group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {})) == groups  # stored
-    index = dense.load_or_build_dense_index(dense.make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16))
+    # stored
+    assert (
+        dense.group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {}))
+        == groups
+    )
+    index = dense.load_or_build_dense_index(
+        dense.make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16)
+    )
     [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])
 
@@ -106,9 +140,14 @@ def test_vectors_equal_sentence_transformers() -> None:
     ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     assert ranker.get_frozen_tensors() == set(ranker.state_dict())
-    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, reference.max_seq_length - 2))
+    tokeniser = WordPieceTokeniser.load(
+        pretrained.folder, MaxLengths(20, reference.max_seq_length - 2)
+    )
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
-    ids, expected = [tokeniser.encode_premise(text) for text in texts], reference.encode(texts, batch_size=2)
+    ids, expected = (
+        [tokeniser.encode_premise(text) for text in texts],
+        reference.encode(texts, batch_size=2),
+    )
     with torch.no_grad():
         np.testing.assert_allclose(ranker.encode(*pad(ids)).numpy(), expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(dense.encode_texts(ids, ranker, CPU), expected, rtol=0, atol=1e-3)

@@ -6,20 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.models.padding import pad
+from aragorn.models.rankers.snrm import SNRM
+from aragorn.rankings import MAX_DEPTH
+from aragorn.retrieval.latent import LatentIndex, load_or_build_latent_index, search
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.tokenisers import MaxLengths, WordTokeniser
+from aragorn.text.vocabulary import Vocabulary
 
-from submission.engine.base import CPU
-from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.models.padding import pad
-from submission.models.rankers.snrm import SNRM
-from submission.rankings import MAX_DEPTH
-from submission.retrieval.latent import LatentIndex, load_or_build_latent_index, search
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.tokenisers import MaxLengths, WordTokeniser
-from submission.text.vocabulary import Vocabulary
 from tests.conftest import Log, build_text_lookup
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]
-TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
+TOPICS = pd.DataFrame(
+    {"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]}
+)
 DOCNOS = [f"d{row:04}" for row in range(1100)]
 
 
@@ -46,14 +48,17 @@ def premises() -> list[str]:
 
 
 @pytest.fixture
-def index(checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path) -> LatentIndex:
+def index(
+    checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path
+) -> LatentIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": DOCNOS, "premise": premises}))
     return load_or_build_latent_index(DOCNOS, lookup, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
 @pytest.fixture(scope="module")
 def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vectors of all topics and of all documents, each as an array (texts, latent terms)."""
+    """Return the vectors of all topics and of all documents, each as an array (texts, latent
+    terms)."""
     encode, tokeniser = checkpoint.network.encode, checkpoint.tokeniser
     with torch.no_grad():
         queries = [encode(*pad([tokeniser.encode_query(query)])) for query in TOPICS["query"]]
@@ -61,7 +66,9 @@ def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarr
     return torch.cat(queries).numpy(), documents.numpy()
 
 
-def test_scores_equal_dense_dot_products(index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+def test_scores_equal_dense_dot_products(
+    index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]
+) -> None:
     queries, documents = vectors
     assert 0.3 < (documents == 0).mean() < 0.99
     assert len(index._postings.indices) == (documents > 0).sum()
@@ -71,7 +78,10 @@ def test_scores_equal_dense_dot_products(index: LatentIndex, vectors: tuple[np.n
 
 
 def test_search_returns_positive_scores_in_order(
-    checkpoint: RankerCheckpoint, index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray], caplog: Log
+    checkpoint: RankerCheckpoint,
+    index: LatentIndex,
+    vectors: tuple[np.ndarray, np.ndarray],
+    caplog: Log,
 ) -> None:
     ranking = search(TOPICS, DOCNOS, checkpoint, index)
     for qid, query in zip("12", vectors[0], strict=False):

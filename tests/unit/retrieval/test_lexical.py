@@ -1,4 +1,5 @@
-"""Tests of the term index against counts of terms, and of BM25, Dirichlet and RM3 against values computed by hand."""
+"""Tests of the term index against counts of terms, and of BM25, Dirichlet and RM3 against values
+computed by hand."""
 
 import math
 from collections import Counter
@@ -8,12 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.retrieval.lexical import (
+    BM25,
+    RM3,
+    Dirichlet,
+    Model,
+    Query,
+    build_query,
+    expand_query,
+    search,
+    search_all,
+)
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text import index_terms
+from aragorn.text.index_terms import TermAnalyser
 
-from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, build_query, expand_query, search, search_all
-from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
-from submission.storage.artifact_store import ArtifactStore
-from submission.text import index_terms
-from submission.text.index_terms import TermAnalyser
 from tests.conftest import build_text_lookup
 
 UNSTEMMED = IndexSettings(stemmer="none")
@@ -23,7 +34,9 @@ DOCUMENTS = pd.DataFrame({
 })  # fmt: skip
 
 
-def build_term_index(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED) -> TermIndex:
+def build_term_index(
+    directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED
+) -> TermIndex:
     lookup, store = build_text_lookup(documents), ArtifactStore(directory, {}, overwrite=True)
     return load_or_build_term_index(documents["docno"].tolist(), lookup, settings, store)
 
@@ -31,7 +44,10 @@ def build_term_index(directory: Path, documents: pd.DataFrame = DOCUMENTS, setti
 @pytest.mark.usefixtures("small_shards")
 def test_index_counts_terms(tmp_path: Path) -> None:
     index, analyser = build_term_index(tmp_path), TermAnalyser("none")
-    counts = [Counter(analyser.analyse(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
+    counts = [
+        Counter(analyser.analyse(f"{row.conclusion} {row.premise}"))
+        for row in DOCUMENTS.itertuples()
+    ]
     total = sum(counts, Counter())
     assert index.terms == sorted(total)
     assert index.lengths.tolist() == [count.total() for count in counts]
@@ -41,10 +57,19 @@ def test_index_counts_terms(tmp_path: Path) -> None:
         assert list(zip(terms, frequencies.tolist(), strict=True)) == sorted(count.items())
     for term in index.terms:
         postings = [values.tolist() for values in index.get_postings(term)]
-        assert postings == [[i for i, count in enumerate(counts) if count[term]], [c[term] for c in counts if c[term]]]
+        assert postings == [
+            [i for i, count in enumerate(counts) if count[term]],
+            [c[term] for c in counts if c[term]],
+        ]
     statistics = index.get_statistics(["zoos", "unheard", "cages"])
-    assert (statistics.document_count, statistics.df.tolist(), statistics.cf.tolist()) == (400, [400, 0, 266], [799, 0, 399])
-    assert {array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)} == {np.dtype(np.int32)}
+    assert (statistics.document_count, statistics.df.tolist(), statistics.cf.tolist()) == (
+        400,
+        [400, 0, 266],
+        [799, 0, 399],
+    )
+    assert {
+        array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)
+    } == {np.dtype(np.int32)}
 
 
 def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
@@ -55,13 +80,18 @@ def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_stems_of_indexed_words_need_no_stemmer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stems_of_indexed_words_need_no_stemmer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = build_term_index(
-        tmp_path, DOCUMENTS.assign(conclusion="Zürich's hesitancies pneumonoultramicroscopics"), IndexSettings()
+        tmp_path,
+        DOCUMENTS.assign(conclusion="Zürich's hesitancies pneumonoultramicroscopics"),
+        IndexSettings(),
     )
     monkeypatch.setattr(index_terms, "_load_porter_stemmer", lambda: str.upper)
     assert index.analyse_query("The “hesitancies” of zoo’s w10") == ["hesit", "zoo", "w10"]
-    words = ["cages", "zürichs", "pneumonoultramicroscopics"]  # unknown, not ASCII, longer than 20 characters
+    # unknown, not ASCII, longer than 20 characters
+    words = ["cages", "zürichs", "pneumonoultramicroscopics"]
     assert index.analyse_query(" ".join(words)) == [word.upper() for word in words]
 
 
@@ -74,7 +104,9 @@ MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query")]
 
 def build_premise_index(directory: Path, texts: list[str]) -> TermIndex:
     docnos = [f"d{n:02}" for n in range(len(texts))]
-    return build_term_index(directory, pd.DataFrame({"docno": docnos, "conclusion": "", "premise": texts}))
+    return build_term_index(
+        directory, pd.DataFrame({"docno": docnos, "conclusion": "", "premise": texts})
+    )
 
 
 @pytest.fixture
@@ -89,10 +121,18 @@ def get_scores(index: TermIndex, query: Query, model: Model, depth: int = 10) ->
 
 def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     assert (len(six_documents.lengths), six_documents.token_count) == (6, 19)
-    assert get_scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
-    assert get_scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
-    constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this
-    textbook = [value * math.log(2) + constant for value in get_scores(six_documents, QUERY, Dirichlet(10, "query")).values()]
+    assert get_scores(six_documents, QUERY, BM25()) == pytest.approx(
+        {1: 3.482777, 2: 0.866657}, abs=1e-6
+    )
+    assert get_scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx(
+        {1: 1.742504, 2: 0.584963}, abs=1e-6
+    )
+    # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this
+    constant = 2 * math.log(2 / 19)
+    textbook = [
+        value * math.log(2) + constant
+        for value in get_scores(six_documents, QUERY, Dirichlet(10, "query")).values()
+    ]
     assert textbook == pytest.approx([-3.294772, -4.359483], abs=1e-6)
 
 
@@ -108,14 +148,22 @@ def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     ("score", True, {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}, None),
 ])  # fmt: skip
 def test_expansion_matches_hand_computed_values(
-    six_documents: TermIndex, feedback: str, weighted_terms: bool, weights: dict[str, float], expected: dict[int, float] | None
+    six_documents: TermIndex,
+    feedback: str,
+    weighted_terms: bool,
+    weights: dict[str, float],
+    expected: dict[int, float] | None,
 ) -> None:
     expansion = RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1, weighted_terms=weighted_terms)
     expanded = expand_query(six_documents, QUERY, Dirichlet(10), expansion)
     assert max(expanded.values()) == 1
-    assert {term: value / sum(expanded.values()) for term, value in expanded.items()} == pytest.approx(weights, abs=1e-6)
+    assert {
+        term: value / sum(expanded.values()) for term, value in expanded.items()
+    } == pytest.approx(weights, abs=1e-6)
     if expected:
-        assert get_scores(six_documents, expanded, Dirichlet(10)) == pytest.approx(expected, abs=1e-6)
+        assert get_scores(six_documents, expanded, Dirichlet(10)) == pytest.approx(
+            expected, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -124,7 +172,9 @@ def test_expansion_matches_hand_computed_values(
     RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
     RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
 ], ids=["weight 1 of the query", "no expansion terms", "terms in at most a sixth of the documents"])  # fmt: skip
-def test_expansion_without_terms_keeps_the_query(six_documents: TermIndex, model: Model, expansion: RM3) -> None:
+def test_expansion_without_terms_keeps_the_query(
+    six_documents: TermIndex, model: Model, expansion: RM3
+) -> None:
     expanded = expand_query(six_documents, QUERY, model, expansion)
     assert get_scores(six_documents, expanded, model) == get_scores(six_documents, QUERY, model)
 
@@ -147,8 +197,13 @@ def test_ties_keep_document_order(depth: int, tmp_path: Path) -> None:
     assert search(index, {"x": 1.0}, Dirichlet(10), depth).documents.tolist() == expected[:depth]
 
 
-def test_search_does_not_depend_on_threads(six_documents: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    titles, expansion = ["school law", "teacher", "gun tax", "unheard", ""] * 8, RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1)
+def test_search_does_not_depend_on_threads(
+    six_documents: TermIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles, expansion = (
+        ["school law", "teacher", "gun tax", "unheard", ""] * 8,
+        RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1),
+    )
     results = []
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

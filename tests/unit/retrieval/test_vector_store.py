@@ -1,4 +1,5 @@
-"""Tests that a vector store keeps each vector until its record is damaged, also with several processes."""
+"""Tests that a vector store keeps each vector until its record is damaged, also with several
+processes."""
 
 import multiprocessing
 import os
@@ -6,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from submission.errors import OutputError
-from submission.retrieval.vector_store import VectorStore, hash_text
+from aragorn.errors import OutputError
+from aragorn.retrieval.vector_store import VectorStore, hash_text
 
 DIMENSION, RECORD_SIZE = 4, 16 + 2 * 4 + 8
 KEYS = [hash_text("premise", text) for text in ("zoos", "guns", "")]
@@ -37,7 +37,10 @@ def test_killed_append_loses_only_its_incomplete_record(store: VectorStore, size
     reader, key = VectorStore(store.directory, DIMENSION), hash_text("premise", "golf")
     assert reader.find(KEYS).tolist() == [0, 1, 2]
     reader.append([key], VECTORS[1:2])
-    assert (store.find([*KEYS, key]).tolist(), store.file.stat().st_size) == ([0, 1, 2, 3], 4 * RECORD_SIZE)
+    assert (store.find([*KEYS, key]).tolist(), store.file.stat().st_size) == (
+        [0, 1, 2, 3],
+        4 * RECORD_SIZE,
+    )
 
 
 @pytest.mark.parametrize("offset", range(0, RECORD_SIZE, 3))
@@ -51,18 +54,27 @@ def test_damaged_record_counts_as_missing(store: VectorStore, offset: int) -> No
 def append_many(directory: Path, process: int) -> None:
     store = VectorStore(directory, DIMENSION)
     for number in range(50):
-        store.append([hash_text("query", f"{process} {number}")] * 2, np.full((2, DIMENSION), number, dtype=np.float16))
+        store.append(
+            [hash_text("query", f"{process} {number}")] * 2,
+            np.full((2, DIMENSION), number, dtype=np.float16),
+        )
 
 
 def test_processes_append_side_by_side(store: VectorStore) -> None:
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=append_many, args=(store.directory, process)) for process in range(4)]
+    writers = [
+        context.Process(target=append_many, args=(store.directory, process)) for process in range(4)
+    ]
     for writer in writers:
         writer.start()
-    keys = [hash_text("query", f"{process} {number}") for process in range(4) for number in range(50)]
+    keys = [
+        hash_text("query", f"{process} {number}") for process in range(4) for number in range(50)
+    ]
     while any(writer.is_alive() for writer in writers):  # a reader never sees a wrong vector
         rows = store.find(keys)
-        np.testing.assert_array_equal(store.vectors[rows[rows >= 0], 0], (np.arange(200) % 50)[rows >= 0])
+        np.testing.assert_array_equal(
+            store.vectors[rows[rows >= 0], 0], (np.arange(200) % 50)[rows >= 0]
+        )
     assert [writer.exitcode for writer in writers] == [0] * 4
     np.testing.assert_array_equal(store.vectors[store.find(keys), 0], np.arange(200) % 50)
     assert store.file.stat().st_size == (3 + 400) * RECORD_SIZE

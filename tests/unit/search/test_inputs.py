@@ -8,21 +8,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.data.dataset import Dataset
+from aragorn.errors import SubmissionError, UsageError
+from aragorn.search import load_system
+from aragorn.search.corpus import Corpus
+from aragorn.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.data.dataset import Dataset
-from submission.errors import SubmissionError, UsageError
-from submission.search import load_system
-from submission.search.corpus import Corpus
-from submission.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
 from tests.conftest import PREMISE, SAMPLE
 
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
 def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> None:
-    row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
+    row = {
+        "qid": "1",
+        "query": "zoos",
+        "docno": "d",
+        "text": "zoos are cruel " * 8,
+        "rank": 1,
+        "score": 2.0,
+    }
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
     corpus, dataset = Corpus.from_paths(tmp_path), Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
@@ -39,16 +46,23 @@ def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
 
 
 def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
-    expected = pd.DataFrame({"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object)
+    expected = pd.DataFrame(
+        {"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object
+    )
     pd.testing.assert_frame_equal(build_corpus(TEXTS).documents, expected)
-    pd.testing.assert_frame_equal(build_topics(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
+    pd.testing.assert_frame_equal(
+        build_topics(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]})
+    )
     pd.testing.assert_frame_equal(build_topics("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
 
 
 def test_short_texts_are_searched_by_id() -> None:
     arguments = {"zoo": "zoos are cruel", 7: "golf courses"}
     hits = load_system("dirichlet").search(arguments, {"q7": "zoos", "q8": "golf"})
-    assert hits[hits["rank"] == 1][["qid", "docno"]].to_numpy().tolist() == [["q7", "zoo"], ["q8", "7"]]
+    assert hits[hits["rank"] == 1][["qid", "docno"]].to_numpy().tolist() == [
+        ["q7", "zoo"],
+        ["q8", "7"],
+    ]
     frame = pd.DataFrame({"docno": [*arguments], "text": [*arguments.values()]})
     pd.testing.assert_frame_equal(build_corpus(frame).documents, build_corpus(arguments).documents)
 
@@ -62,18 +76,29 @@ def test_frames_may_have_other_columns_and_indexes() -> None:
 
 
 @pytest.mark.parametrize(
-    "ids", [[7, -10], np.array([7, -10], dtype=np.int16), pd.array([7, -10], dtype="Int64"), ["7", np.int64(-10)]], ids=repr
+    "ids",
+    [
+        [7, -10],
+        np.array([7, -10], dtype=np.int16),
+        pd.array([7, -10], dtype="Int64"),
+        ["7", np.int64(-10)],
+    ],
+    ids=repr,
 )
 def test_integer_ids_become_strings(ids: Any) -> None:
     topics = build_topics(pd.DataFrame({"qid": ids, "query": ["a", "b"]}))
-    documents, _ = build_corpus(pd.DataFrame({"docno": ids, "premise": ["a", "b"]})).reader.read_documents()
+    documents, _ = build_corpus(
+        pd.DataFrame({"docno": ids, "premise": ["a", "b"]})
+    ).reader.read_documents()
     assert [*topics["qid"]] == [*documents["docno"]] == ["7", "-10"]
     assert build_topics(pd.DataFrame({"qid": pd.Series([], dtype=int), "query": []})).empty
 
 
 def test_corpus_fingerprint_covers_all_texts() -> None:
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
-    fingerprints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
+    fingerprints = {
+        build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")
+    }
     assert len(fingerprints) == 4
 
 

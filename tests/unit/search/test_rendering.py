@@ -4,19 +4,19 @@ import re
 from io import StringIO
 
 import pytest
+from aragorn.data.argument_metadata import ArgumentMetadata
+from aragorn.errors import CheckpointError
+from aragorn.search.page import PageParams, SiteSettings, render_results, split_segments
+from aragorn.search.results import Hit, SearchResults, SystemResults
+from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
+from aragorn.search.terminal import print_results
+from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
+from aragorn.text.normalisation import sanitise
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from submission.data.argument_metadata import ArgumentMetadata
-from submission.errors import CheckpointError
-from submission.search.page import PageParams, SiteSettings, render_results, split_segments
-from submission.search.results import Hit, SearchResults, SystemResults
-from submission.search.snippets import Highlight, Snippet, Span, compile_word_pattern
-from submission.search.terminal import print_results
-from submission.systems.explanation import ExplanationRow, ScoreExplanation
-from submission.text.normalisation import sanitise
 from tests.conftest import ParsedPage
 
 SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", ("bm25",))
@@ -25,15 +25,21 @@ SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", 
 def make_hit(text: str, stance: str) -> Hit:
     snippet = Snippet(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
     highlights = [Highlight(len(text) // 3, len(text) // 2, "claim")]
-    explanation = ScoreExplanation(1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")])
-    return Hit(1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, highlights, explanation)
+    explanation = ScoreExplanation(
+        1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")]
+    )
+    return Hit(
+        1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, highlights, explanation
+    )
 
 
 def render_text(text: str) -> str:
     failed = SystemResults("gru", error=CheckpointError(text))
     hits = [make_hit(text, "PRO"), make_hit(text, "")]
     params = PageParams(text, ("bm25", "gru"), explained_hits=(f"bm25 {text}",))
-    return render_results(SITE, params, SearchResults(text, [SystemResults("bm25", hits, 2), failed], 0.1), 2)
+    return render_results(
+        SITE, params, SearchResults(text, [SystemResults("bm25", hits, 2), failed], 0.1), 2
+    )
 
 
 EXPECTED_ELEMENTS = ParsedPage(render_text("zoos are cruel")).elements
@@ -43,8 +49,15 @@ EXPECTED_ELEMENTS = ParsedPage(render_text("zoos are cruel")).elements
 def test_texts_add_no_elements(text: str) -> None:
     page = ParsedPage(render_text(text))
     assert set(page.elements) <= {*EXPECTED_ELEMENTS}
-    assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == [1, 1, 1, 2]
-    assert all(character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text)
+    assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == [
+        1,
+        1,
+        1,
+        2,
+    ]
+    assert all(
+        character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text
+    )
 
 
 def test_premises_are_split_at_matches_and_highlights() -> None:
@@ -58,11 +71,24 @@ def test_premises_are_split_at_matches_and_highlights() -> None:
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def make_results(premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None) -> SystemResults:
-    """Create the results of a system: a hit whose snippet is the whole premise, with every second word as a match."""
+def make_results(
+    premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None
+) -> SystemResults:
+    """Create the results of a system: a hit whose snippet is the whole premise, with every second
+    word as a match."""
     matches = [Span(*match.span()) for match in compile_word_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
-    hit = Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explanation)
+    hit = Hit(
+        1,
+        1.5,
+        "doc",
+        ArgumentMetadata("PRO", "portal"),
+        conclusion,
+        premise,
+        snippet,
+        [],
+        explanation,
+    )
     return SystemResults("[b]bm25[/b]", [hit], 1)
 
 
@@ -77,7 +103,8 @@ def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = F
 
 
 ROWS = [ExplanationRow(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
-RENDERED: dict[str, tuple[SystemResults, bool, str]] = {  # results, whether they are coloured, part of the output
+# results, whether they are coloured, part of the output
+RENDERED: dict[str, tuple[SystemResults, bool, str]] = {
     "markup in premises": (
         make_results("[bold]are[/bold] :zoo: [/] http://a.example/ 'x' 12"), False,
         "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*",
@@ -101,11 +128,20 @@ def test_results_are_rendered(name: str) -> None:
 
 
 @given(st.text(max_size=200), st.booleans(), st.integers(20, 40), st.integers(1, 2))
-def test_lines_fit_the_width_and_keep_all_text(text: str, coloured: bool, width: int, system_count: int) -> None:
+def test_lines_fit_the_width_and_keep_all_text(
+    text: str, coloured: bool, width: int, system_count: int
+) -> None:
     systems = [make_results(text)] * system_count
-    lines = [ESCAPES.sub("", line) for line in render_systems(*systems, width=width, coloured=coloured).split("\n")]
+    lines = [
+        ESCAPES.sub("", line)
+        for line in render_systems(*systems, width=width, coloured=coloured).split("\n")
+    ]
     assert all(cell_len(line) <= width for line in lines)
-    assert all(character.isprintable() or character in "\u200c\u200d" for line in lines for character in line)
+    assert all(
+        character.isprintable() or character in "\u200c\u200d"
+        for line in lines
+        for character in line
+    )
     hit = lines[lines.index("  1  PRO  1.5000") + 2 :]  # below the conclusion
     snippet = "".join("".join(hit).partition("portal doc")[0].split())
     if coloured:

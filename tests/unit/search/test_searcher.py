@@ -1,4 +1,5 @@
-"""Tests of the selected systems, of temporary files, of concurrent requests, and of queries that need missing vectors."""
+"""Tests of the selected systems, of temporary files, of concurrent requests, and of queries that
+need missing vectors."""
 
 import logging
 import re
@@ -13,60 +14,81 @@ from threading import Event, Lock
 import numpy as np
 import pytest
 import torch
+from aragorn.engine.base import CPU
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval import dense
+from aragorn.retrieval.encoding_estimate import EncodingEstimate
+from aragorn.search import load_system
+from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
+from aragorn.search.corpus import Corpus
+from aragorn.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
+from aragorn.search.server import SearchServer
+from aragorn.storage.artifact_store import encode_npy
+from aragorn.systems.catalogue import get_system
+from aragorn.systems.execution import CheckpointStore
 
-from submission.engine.base import CPU
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval import dense
-from submission.retrieval.encoding_estimate import EncodingEstimate
-from submission.search import load_system
-from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
-from submission.search.corpus import Corpus
-from submission.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
-from submission.search.server import SearchServer
-from submission.storage.artifact_store import encode_npy
-from submission.systems.catalogue import get_system
-from submission.systems.execution import CheckpointStore
 from tests.conftest import PREMISE, SAMPLE, Log, Patch
 
 GPU = torch.device("cuda")
 
 
 def choose_system_names(
-    names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR, cache_dir: Path | None = None
+    names: list[str],
+    device: torch.device,
+    checkpoints: Path = CHECKPOINT_DIR,
+    cache_dir: Path | None = None,
 ) -> tuple[list[str], str]:
-    with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(checkpoints), device, cache_dir) as searcher:
+    with Searcher(
+        Corpus.from_paths(SAMPLE), CheckpointStore(checkpoints), device, cache_dir
+    ) as searcher:
         systems, message = choose_systems(names, searcher, device)
     return [system.name for system in systems], message
 
 
 def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
     assert choose_system_names(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
-    assert choose_system_names([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    assert choose_system_names([], GPU) == (
+        ["fusion"],
+        "Using fusion (default). Choose another with --system NAME.",
+    )
     names, message = choose_system_names([], CPU)
     command = f"./run.sh index -i {SAMPLE} --cache-dir DIR"
-    assert (names, f"fusion takes seconds per query until `{command}` has" in message) == ([DEFAULT_LEXICAL_SYSTEM], True)
+    assert (names, f"fusion takes seconds per query until `{command}` has" in message) == (
+        [DEFAULT_LEXICAL_SYSTEM],
+        True,
+    )
     names, message = choose_system_names([], GPU, tmp_path)
     assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
-    assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
+    assert re.search(
+        r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME",
+        message,
+    )
 
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 
 
-def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_files_of_a_query_are_deleted_when_it_is_evicted(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher:
         for index in range(2 * MAX_CACHED_QUERIES + 1):
             searcher.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
-            assert len(list(tmp_path.iterdir())) == min(index + 1, MAX_CACHED_QUERIES) + 1  # plus the directory of indexes
+            # plus the directory of indexes
+            assert len(list(tmp_path.iterdir())) == min(index + 1, MAX_CACHED_QUERIES) + 1
     assert list(tmp_path.iterdir()) == []
 
 
-ASK: dict[str, Callable[[], Callable[[str], object]]] = {  # functions whose first uses are concurrent
+# functions whose first uses are concurrent
+ASK: dict[str, Callable[[], Callable[[str], object]]] = {
     "index of bm25": lambda: load_system("bm25", device="cpu").index(SAMPLE).search,
     "index of dirichlet": lambda: load_system("dirichlet", device="cpu").index(SAMPLE).search,
     "index of snrm": lambda: load_system("snrm", device="cpu").index(SAMPLE).search,
-    "system": lambda: partial(load_system("dirichlet_rm3", device="cpu").search, [f"{query} {PREMISE}" for query in QUERIES]),
+    "system": lambda: partial(
+        load_system("dirichlet_rm3", device="cpu").search,
+        [f"{query} {PREMISE}" for query in QUERIES],
+    ),
 }
 
 
@@ -88,18 +110,32 @@ class FakeEncoder:
     """Quick substitute for SBERT's encoding of texts, which blocks while `is_open` is not set."""
 
     def __init__(self) -> None:
-        self.is_open, self.is_entered, self.texts, self._lock = Event(), Event(), list[str](), Lock()
+        self.is_open, self.is_entered, self.texts, self._lock = (
+            Event(),
+            Event(),
+            list[str](),
+            Lock(),
+        )
         self.is_open.set()
 
-    def __call__(self, checkpoint: object, input_type: str, device: object, texts: Sequence[str]) -> bytes:
+    def __call__(
+        self, checkpoint: object, input_type: str, device: object, texts: Sequence[str]
+    ) -> bytes:
         with self._lock:
             first = not self.texts
             self.texts += texts
         if len(texts) > dense.SAMPLE_SIZE or not first:
             self.is_entered.set()
             assert self.is_open.wait(60)
-        vectors = np.array([np.random.default_rng(zlib.crc32(text.encode())).standard_normal(384) for text in texts])
-        return encode_npy((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16))
+        vectors = np.array(
+            [
+                np.random.default_rng(zlib.crc32(text.encode())).standard_normal(384)
+                for text in texts
+            ]
+        )
+        return encode_npy(
+            (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+        )
 
 
 @pytest.fixture
@@ -135,7 +171,9 @@ def test_threads_get_the_answers_of_queries_one_after_another(searcher: Searcher
         assert answers == [ask(sequential, *question) for question in questions]
 
 
-def test_quick_queries_are_answered_while_another_one_encodes(searcher: Searcher, encoder: FakeEncoder) -> None:
+def test_quick_queries_are_answered_while_another_one_encodes(
+    searcher: Searcher, encoder: FakeEncoder
+) -> None:
     encoded = ask(searcher, ENCODED, "fusion")
     encoder.is_open.clear()
     encoder.is_entered.clear()
@@ -152,24 +190,34 @@ def test_quick_queries_are_answered_while_another_one_encodes(searcher: Searcher
         assert slow.result(60).count("Hit(") == 3
 
 
-def test_each_query_logs_an_estimate_before_it_encodes(searcher: Searcher, encoder: FakeEncoder, caplog: Log) -> None:
+def test_each_query_logs_an_estimate_before_it_encodes(
+    searcher: Searcher, encoder: FakeEncoder, caplog: Log
+) -> None:
     caplog.set_level(logging.INFO)
     for query, has_progress in ((ENCODED, True), (NEW, False)):
         caplog.clear()
         known_count = len(encoder.texts)
         ask(searcher, query, "fusion")
         estimates = [message for message in caplog.messages if "without a vector" in message]
-        assert estimates == [f"sbert: encoding {len(encoder.texts) - known_count} texts without a vector, about 30 s"]
+        assert estimates == [
+            f"sbert: encoding {len(encoder.texts) - known_count} texts without a vector, about 30 s"
+        ]
         assert any("topics in" in message for message in caplog.messages) == has_progress
 
 
-def test_page_waits_for_vectors_then_shows_results(searcher: Searcher, encoder: FakeEncoder) -> None:
+def test_page_waits_for_vectors_then_shows_results(
+    searcher: Searcher, encoder: FakeEncoder
+) -> None:
     server = SearchServer(searcher, [get_system("fusion")], 5, 0)
     server.server_close()
     encoder.is_open.clear()
     for _ in range(2):
         status, text = server.respond("q=zoos")
-        assert (status, '<meta http-equiv="refresh" content="2">' in text, "<article" in text) == (202, True, False)
+        assert (status, '<meta http-equiv="refresh" content="2">' in text, "<article" in text) == (
+            202,
+            True,
+            False,
+        )
         assert re.search(r"sbert: encoding \d+ texts without a vector, about 30 s", text)
         assert f"<code>./run.sh index -i {SAMPLE} --cache-dir DIR</code>" in text
     assert server.respond("q=zoos&system=dirichlet")[0] == 200

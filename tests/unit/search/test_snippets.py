@@ -6,11 +6,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from submission.models.enricher import TokenAnnotation
-from submission.search.snippets import (
+from aragorn.models.enricher import TokenAnnotation
+from aragorn.search.snippets import (
     WEIGHT_LEVELS,
     Highlight,
     Snippet,
@@ -20,9 +17,12 @@ from submission.search.snippets import (
     extract_snippet,
     locate_words,
 )
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
-from submission.text.index_terms import Stemmer, TermAnalyser
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import Execution
+from aragorn.text.index_terms import Stemmer, TermAnalyser
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.conftest import SAMPLE, make_argument
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
@@ -48,8 +48,15 @@ def test_distinct_terms_outweigh_the_number_of_matches() -> None:
 def test_matches_are_index_terms() -> None:
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
     analyser, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
-    assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
-    assert get_snippet_texts(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[1] == ["Zoo’s", "ZOOS"]
+    assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == [
+        "Zoo’s",
+        "ZOOS",
+        "animal",
+        "zoo",
+    ]
+    assert get_snippet_texts(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[
+        1
+    ] == ["Zoo’s", "ZOOS"]
 
 
 @pytest.mark.parametrize("text", ["Zoos are bad. ", "zoos' ", " "])
@@ -63,7 +70,9 @@ def test_snippet_time_is_linear(text: str) -> None:
 def test_words_yield_the_index_terms_of_the_text(text: str, stemmer: Stemmer) -> None:
     analyser = TermAnalyser(stemmer)
     assert list(
-        chain.from_iterable(analyser.analyse(match[0]) for match in compile_word_pattern().finditer(text))
+        chain.from_iterable(
+            analyser.analyse(match[0]) for match in compile_word_pattern().finditer(text)
+        )
     ) == analyser.analyse(text)
 
 
@@ -72,44 +81,80 @@ def test_snippet_is_part_of_the_text(text: str) -> None:
     span, matches = extract_snippet(text, {**WEIGHTS, "zoo": 1.0}, TermAnalyser("none"))
     assert 0 <= span.start <= span.end <= len(text)
     assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()
-    assert all(isinstance(match, Span) and compile_word_pattern().fullmatch(text[slice(*match)]) for match in matches)
+    assert all(
+        isinstance(match, Span) and compile_word_pattern().fullmatch(text[slice(*match)])
+        for match in matches
+    )
 
 
 MakeExecution = Callable[..., Execution]
 
 
-def get_texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
+def get_texts_and_labels(
+    execution: Execution, docno: str, highlights: list[Highlight]
+) -> list[tuple[str, str]]:
     [premise] = execution.documents.read_texts({docno})["premise"]
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
 def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
-    pairs = get_texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
-    assert {label for _, label in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
+    pairs = get_texts_and_labels(
+        execution,
+        "S89c1bfbf-A55b19fa0",
+        compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"),
+    )
+    assert {label for _, label in pairs} <= {
+        f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)
+    }
     heaviest = {text.lower() for text, label in pairs if label == f"weight-{WEIGHT_LEVELS}"}
     assert heaviest
-    assert heaviest <= {"zoo", "captivity", "elephant", "tiger", "sanctuaries", "conservation", "freedom"}
+    assert heaviest <= {
+        "zoo",
+        "captivity",
+        "elephant",
+        "tiger",
+        "sanctuaries",
+        "conservation",
+        "freedom",
+    }
     assert not any("example" in text for text, _ in pairs)  # part of a URL
 
 
 def test_words_are_located_in_texts_with_urls() -> None:
     text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
-    words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]
+    words = [
+        TokenAnnotation(passage[start:end], start, end, 1.0)
+        for start, end in ((0, 3), (6, 9), (10, 13))
+    ]
     second_words = [TokenAnnotation("cage", 2, 6, 1.0)]
-    places = [(start, text[start:end]) for start, end, _ in locate_words(text, [(passage, words), ("A cage.", second_words)])]
+    places = [
+        (start, text[start:end])
+        for start, end, _ in locate_words(text, [(passage, words), ("A cage.", second_words)])
+    ]
     assert places == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
-def test_highlights_of_the_conclusion_are_omitted(make_execution: MakeExecution, make_input: Callable[..., Path]) -> None:
+def test_highlights_of_the_conclusion_are_omitted(
+    make_execution: MakeExecution, make_input: Callable[..., Path]
+) -> None:
     conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
     premise = (
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
         "Moreover, children learn little about wild animals in a zoo."
     )
-    execution = make_execution(make_input(arguments=[make_argument("a", conclusion, premise)]), qid="1")
+    execution = make_execution(
+        make_input(arguments=[make_argument("a", conclusion, premise)]), qid="1"
+    )
     stage = SYSTEMS["targer_dirichlet"].stage
-    spans = [span.text for span in stage.explain(execution, "1", "a").component_spans if span.component]
+    spans = [
+        span.text for span in stage.explain(execution, "1", "a").component_spans if span.component
+    ]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
-    assert [text for text, _ in get_texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == spans[1:]
+    assert [
+        text
+        for text, _ in get_texts_and_labels(
+            execution, "a", compute_highlights(stage, execution, "a")
+        )
+    ] == spans[1:]

@@ -9,10 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
-
-from submission.errors import OutputError
-from submission.storage import artifact_store
-from submission.storage.artifact_store import (
+from aragorn.errors import OutputError
+from aragorn.storage import artifact_store
+from aragorn.storage.artifact_store import (
     JOURNAL_THRESHOLD,
     MANIFEST,
     ArtifactStore,
@@ -33,7 +32,9 @@ def test_files_are_built_together(tmp_path: Path) -> None:
         second.write_text("2")
 
     def build() -> list[str]:
-        return [file.read_text() for file in ArtifactStore(tmp_path, {}).build_files(["a", "b"], write)]
+        return [
+            file.read_text() for file in ArtifactStore(tmp_path, {}).build_files(["a", "b"], write)
+        ]
 
     assert (build(), build(), len(builds)) == (["1", "2"], ["1", "2"], 1)
     (tmp_path / "b").write_text("3")
@@ -54,7 +55,10 @@ def test_failed_build_leaves_no_files(tmp_path: Path) -> None:
 def test_files_of_other_inputs_need_overwrite(tmp_path: Path) -> None:
     for name in ("x", "y"):
         ArtifactStore(tmp_path, {"input": "a", "seed": 1}).write(name, "old")
-    with pytest.raises(OutputError, match=r"2 files made with another seed \(x, y\); choose another .* or use --overwrite"):
+    with pytest.raises(
+        OutputError,
+        match=r"2 files made with another seed \(x, y\); choose another .* or use --overwrite",
+    ):
         ArtifactStore(tmp_path, {"input": "a", "seed": 2})
     new_store = ArtifactStore(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
     assert (tmp_path / "y").exists()
@@ -64,7 +68,15 @@ def test_files_of_other_inputs_need_overwrite(tmp_path: Path) -> None:
 
 
 def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
-    names = [".a.123.part", ".b.7.part", ".c.9.part", ".a.part", "a.1.part", ".a.x.part", ".notes.part"]
+    names = [
+        ".a.123.part",
+        ".b.7.part",
+        ".c.9.part",
+        ".a.part",
+        "a.1.part",
+        ".a.x.part",
+        ".notes.part",
+    ]
     for name in names:
         (tmp_path / name).touch()
     store = ArtifactStore(tmp_path, {}, expected_names=["a"])
@@ -93,11 +105,18 @@ def list_file_numbers(directory: Path) -> set[int]:
 
 
 def test_long_manifest_is_rewritten_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, write_atomic, sizes = ArtifactStore(tmp_path, {"key": 1}), artifact_store.write_atomic, list[int]()
-    monkeypatch.setattr(artifact_store, "write_atomic", lambda *file: (sizes.append(index + 1), write_atomic(*file)))
+    store, write_atomic, sizes = (
+        ArtifactStore(tmp_path, {"key": 1}),
+        artifact_store.write_atomic,
+        list[int](),
+    )
+    monkeypatch.setattr(
+        artifact_store, "write_atomic", lambda *file: (sizes.append(index + 1), write_atomic(*file))
+    )
     for index in range(210):  # the lambda reads `index`
         store.write(str(index), str(index))
-    assert sizes == [*range(1, JOURNAL_THRESHOLD + 1), 202]  # after n files, about 2n entries have been written
+    # after n files, about 2n entries have been written
+    assert sizes == [*range(1, JOURNAL_THRESHOLD + 1), 202]
     assert list_file_numbers(tmp_path) == set(range(210))
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 210 - 202
 
@@ -109,7 +128,9 @@ def test_long_manifest_is_rewritten_rarely(tmp_path: Path, monkeypatch: pytest.M
 def test_damaged_journal_entry_loses_only_its_file(
     long_store: Path, damage: Callable[[list[bytes]], list[bytes]], lost: int
 ) -> None:
-    (long_store / JOURNAL).write_bytes(b"\n".join(damage((long_store / JOURNAL).read_bytes().split())))
+    (long_store / JOURNAL).write_bytes(
+        b"\n".join(damage((long_store / JOURNAL).read_bytes().split()))
+    )
     assert list_file_numbers(long_store) == {*range(FILE_COUNT)} - {lost}
     ArtifactStore(long_store, {"key": 1}).write(str(lost), "y")
     assert list_file_numbers(long_store) == {*range(FILE_COUNT)}
@@ -148,9 +169,18 @@ def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     write_journaled_artifact(tmp_path / "c", b"2")
     contents = {str(index): b"%d" % index for index in range(40)}
     with ProcessPoolExecutor(2) as pool:
-        list(pool.map(write_journaled_artifact, [tmp_path / name for name in contents], contents.values()))
+        list(
+            pool.map(
+                write_journaled_artifact, [tmp_path / name for name in contents], contents.values()
+            )
+        )
     store = ArtifactStore(tmp_path, {})
-    assert {name: store.read(name) for name in ("a", "b", "c", *contents)} == {"a": b"1", "b": None, "c": b"2", **contents}
+    assert {name: store.read(name) for name in ("a", "b", "c", *contents)} == {
+        "a": b"1",
+        "b": None,
+        "c": b"2",
+        **contents,
+    }
     store.write("d", "3")
     assert not (tmp_path / JOURNAL).exists()
     assert ArtifactStore(tmp_path, {}).read("39") == b"39"
@@ -173,15 +203,24 @@ def build_slowly(directory: Path, builds: Path) -> None:
 
 def test_processes_build_a_shared_file_once(tmp_path: Path) -> None:
     store, context = SharedStore(tmp_path / "store", "key"), multiprocessing.get_context("fork")
-    processes = [context.Process(target=build_slowly, args=(tmp_path / "store", tmp_path / "log")) for _ in range(4)]
+    processes = [
+        context.Process(target=build_slowly, args=(tmp_path / "store", tmp_path / "log"))
+        for _ in range(4)
+    ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
     assert (tmp_path / "log").read_text() == "built\n" * 2
-    assert store.load_or_build("a", lambda: b"") == b"content"  # although the store was opened before the file was built
+    # although the store was opened before the file was built
+    assert store.load_or_build("a", lambda: b"") == b"content"
     (tmp_path / "store" / ".a.123.part").touch()  # of a killed process
     SharedStore(tmp_path / "store", "key").write("c", "content")
     assert store.build_files(["c"], lambda path: None) == [tmp_path / "store" / "c"]
-    assert {path.name for path in (tmp_path / "store").iterdir()} == {"a", "b", "c", "manifest.json"}
+    assert {path.name for path in (tmp_path / "store").iterdir()} == {
+        "a",
+        "b",
+        "c",
+        "manifest.json",
+    }

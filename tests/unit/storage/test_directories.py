@@ -1,4 +1,5 @@
-"""Tests of temporary and persistent cache directories, of locks, and of checkpoint directories, which are always complete."""
+"""Tests of temporary and persistent cache directories, of locks, and of checkpoint directories,
+which are always complete."""
 
 import errno
 import itertools
@@ -9,13 +10,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from aragorn.errors import CheckpointError, OutputError
+from aragorn.output.run_directory import RunDirectory
+from aragorn.storage import atomic_files
+from aragorn.storage.cache_directory import MARKER_FILE, CacheDirectory
+from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
+from aragorn.storage.locks import lock_directory
 
-from submission.errors import CheckpointError, OutputError
-from submission.output.run_directory import RunDirectory
-from submission.storage import atomic_files
-from submission.storage.cache_directory import MARKER_FILE, CacheDirectory
-from submission.storage.checkpoint_directory import verify_files, write_with_provenance
-from submission.storage.locks import lock_directory
 from tests.conftest import Log, Patch
 
 
@@ -36,7 +37,10 @@ def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_tempdir")
 def test_no_temporary_directory_raises(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="no writable temporary directory"), CacheDirectory(None, tmp_path / "missing"):
+    with (
+        pytest.raises(OutputError, match="no writable temporary directory"),
+        CacheDirectory(None, tmp_path / "missing"),
+    ):
         pass
 
 
@@ -49,23 +53,39 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
 
 
 def fail_to_lock(code: int, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("submission.storage.locks.fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code))))
+    monkeypatch.setattr(
+        "aragorn.storage.locks.fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code)))
+    )
 
 
 @pytest.mark.parametrize("code", [None, errno.EAGAIN, errno.EACCES])
-def test_locks_of_other_processes_raise(code: int | None, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_locks_of_other_processes_raise(
+    code: int | None, tmp_path: Path, monkeypatch: Patch
+) -> None:
     with lock_directory(tmp_path):
         if code:
             fail_to_lock(code, monkeypatch)
-        with pytest.raises(OutputError, match="in use by another process; wait"), lock_directory(tmp_path):
+        with (
+            pytest.raises(OutputError, match="in use by another process; wait"),
+            lock_directory(tmp_path),
+        ):
             pass
 
 
-# Lustre; NFS without its lock service; NFS, which locks only files that are open for writing; FUSE and others
-@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO])
-def test_file_systems_without_locks_are_used_with_a_warning(code: int, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
+# Lustre; NFS without its lock service; NFS, which locks only files that are open for writing; FUSE
+# and others
+@pytest.mark.parametrize(
+    "code", [errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO]
+)
+def test_file_systems_without_locks_are_used_with_a_warning(
+    code: int, tmp_path: Path, monkeypatch: Patch, caplog: Log
+) -> None:
     fail_to_lock(code, monkeypatch)
-    with RunDirectory(tmp_path / "runs"), CacheDirectory(tmp_path / "cache", tmp_path), lock_directory(tmp_path, shared=True):
+    with (
+        RunDirectory(tmp_path / "runs"),
+        CacheDirectory(tmp_path / "cache", tmp_path),
+        lock_directory(tmp_path, shared=True),
+    ):
         pass
     message = f"cannot be locked ({os.strerror(code)}); use it in only one process at a time"
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [message] * 3
@@ -74,7 +94,10 @@ def test_file_systems_without_locks_are_used_with_a_warning(code: int, tmp_path:
 def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError), lock_directory(tmp_path):
         raise BlockingIOError  # like the error of an unavailable lock
-    with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
+    with (
+        pytest.raises(OutputError, match="not a writable directory"),
+        lock_directory(tmp_path / "nowhere"),
+    ):
         pass
 
 
@@ -91,7 +114,9 @@ def read_verified_content(directory: Path) -> bytes:
 
 def test_directory_always_exists_during_rewrite(directory: Path) -> None:
     done, states = threading.Event(), list[bool]()
-    watcher = threading.Thread(target=lambda: [states.append(directory.is_dir()) for _ in iter(done.is_set, True)])
+    watcher = threading.Thread(
+        target=lambda: [states.append(directory.is_dir()) for _ in iter(done.is_set, True)]
+    )
     watcher.start()
     for index in range(40):
         write_with_provenance(directory, {"a": b"%d" % index}, {})
@@ -103,8 +128,11 @@ def test_directory_always_exists_during_rewrite(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("rename_count", [0, 1])
-def test_kill_during_rewrite_keeps_the_old_directory(directory: Path, rename_count: int, monkeypatch: Patch) -> None:
-    """Interrupt before or between the two renames that replace a directory if the file system cannot exchange two."""
+def test_kill_during_rewrite_keeps_the_old_directory(
+    directory: Path, rename_count: int, monkeypatch: Patch
+) -> None:
+    """Interrupt before or between the two renames that replace a directory if the file system
+    cannot exchange two."""
     replace, renames = Path.replace, itertools.count()
 
     def replace_or_stop(path: Path, target: Path) -> Path:
@@ -131,7 +159,11 @@ def test_special_files_and_links_are_written_not_replaced(tmp_path: Path) -> Non
     for content in ("first", "second"):
         for path in (link, fifo):
             atomic_files.write_atomic(path, content)
-        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == (content, content.encode(), True)
+        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == (
+            content,
+            content.encode(),
+            True,
+        )
     os.close(reader)
     with pytest.raises(OutputError, match="Is a directory"):
         atomic_files.write_atomic(tmp_path, "x")
@@ -150,5 +182,7 @@ def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch:
 def test_missing_checkpoint_names_its_fix_and_five_others(tmp_path: Path) -> None:
     for name in "abcdefg":
         (tmp_path / name).mkdir()
-    with pytest.raises(CheckpointError, match=r"`python -m training all --only drmm`; available: a, b, c, d, e, …$"):
+    with pytest.raises(
+        CheckpointError, match=r"`aragorn-training all --only drmm`; available: a, b, c, d, e, …$"
+    ):
         verify_files(tmp_path / "drmm", ())

@@ -1,4 +1,5 @@
-"""Tests of normalised texts, index terms and vocabularies, of Unicode characters, and of special tokens in texts."""
+"""Tests of normalised texts, index terms and vocabularies, of Unicode characters, and of special
+tokens in texts."""
 
 import hashlib
 import unicodedata
@@ -6,12 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from submission.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
-from submission.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
-from submission.text.normalisation import (
+from aragorn.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
+from aragorn.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
+from aragorn.text.normalisation import (
     load_stop_words,
     normalise,
     normalise_unicode,
@@ -20,9 +18,11 @@ from submission.text.normalisation import (
     tokenise_premise,
     tokenise_query,
 )
-from submission.text.passages import WordPiecePassageTokeniser
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
-from submission.text.vocabulary import Vocabulary
+from aragorn.text.passages import WordPiecePassageTokeniser
+from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
+from aragorn.text.vocabulary import Vocabulary
+from hypothesis import given
+from hypothesis import strategies as st
 
 TRANSFORMS: dict[str, Callable[[str], object]] = {
     "normalise": normalise, "premise": lambda text: " ".join(tokenise_premise(text)),
@@ -32,7 +32,8 @@ TRANSFORMS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize(("name", "text", "expected"), [
     ("normalise", "Should teachers get tenure?", "teachers get tenure"),
-    ("normalise", "Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
+    # don't is a stop word with and without its apostrophe
+    ("normalise", "Don't ban women's rights", "ban womens rights"),
     ("normalise", "Don’t ban women’s rights", "ban womens rights"),
     ("normalise", "9/11: an inside-job", "9 11 inside job"), ("normalise", "To be, or not to be?", "to be, or not to be?"),
     ("normalise", "  Is   École\tgood ", "école good"),
@@ -54,7 +55,10 @@ def test_texts_are_transformed(name: str, text: str, expected: str) -> None:
 
 def test_stop_words_are_those_of_2020() -> None:
     data = STOP_WORDS_FILE.read_bytes()
-    assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
+    assert (
+        hashlib.sha256(data).hexdigest()
+        == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
+    )
     words = data.decode().split()
     assert len(words) == 179
     assert load_stop_words() == {word.replace("'", "") for word in words}
@@ -62,14 +66,17 @@ def test_stop_words_are_those_of_2020() -> None:
 
 @pytest.mark.parametrize("text", [
     "no " * 500 + "end",  # collapses to one word
-    "see https://example.org/" + "a" * 900 + " and more " * 300,  # no whitespace where it would be cut
+    # no whitespace where it would be cut
+    "see https://example.org/" + "a" * 900 + " and more " * 300,
     "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
     "x" * 5000,
     ". . . 12 12 a-b " * 200,
 ], ids=lambda text: text[:12])  # fmt: skip
 @pytest.mark.parametrize("max_tokens", [1, 50, 180])
 def test_tokenise_prefix_equals_prefix_of_all_tokens(text: str, max_tokens: int) -> None:
-    assert tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
+    assert (
+        tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
+    )
 
 
 VARIANTS = {  # variant → normal form
@@ -96,7 +103,10 @@ def test_variants_are_normalised(variant: str, normalised: str) -> None:
 def test_normalisation_is_idempotent(text: str) -> None:
     normalised = normalise_unicode(text)
     assert normalise_unicode(normalised) == normalised
-    assert all(normalise_unicode(unicodedata.normalize(form, text)) == normalised for form in ("NFC", "NFD"))
+    assert all(
+        normalise_unicode(unicodedata.normalize(form, text)) == normalised
+        for form in ("NFC", "NFD")
+    )
 
 
 def test_text_rule_1_does_not_normalise_unicode() -> None:
@@ -104,7 +114,10 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
     assert tokenise_premise("cafe\u0301", 1) == ["cafe\u0301"]
     vocabulary = Vocabulary(["café", "zoos"])
     first, second = (WordTokeniser(vocabulary, MaxLengths(), rule) for rule in (1, 2))
-    assert [reader.encode_premise("cafe\u0301 zo\u00ados") for reader in (first, second)] == [[1, 1], [2, 3]]
+    assert [reader.encode_premise("cafe\u0301 zo\u00ados") for reader in (first, second)] == [
+        [1, 1],
+        [2, 3],
+    ]
     assert first.premise_key != second.premise_key
 
 
@@ -112,7 +125,10 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
 @pytest.mark.parametrize("checkpoint", ["vanilla_bert", "sbert", "deepct"])
 def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
     directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
-    tokenizer, reader = load_tokenizer(directory), WordPieceTokeniser.load(directory, MaxLengths(20, 60))
+    tokenizer, reader = (
+        load_tokenizer(directory),
+        WordPieceTokeniser.load(directory, MaxLengths(20, 60)),
+    )
     [passage] = WordPiecePassageTokeniser(tokenizer, 220, 320).split(text)
     for ids in (reader.encode_premise(text), reader.encode_query(text), passage.piece_ids):
         assert tokenizer.token_to_id(token) not in ids
@@ -133,7 +149,8 @@ def test_analyse_text(text: str, terms: list[str]) -> None:
 
 
 def test_porter_stemmer_with_extensions() -> None:
-    # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for dying.
+    # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for
+    # dying.
     assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
         "teacher", "relat", "hesit", "possibl", "archaeolog", "dy",
     ]  # fmt: skip
@@ -158,5 +175,6 @@ def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
 
 def test_texts_are_truncated_to_max_lengths() -> None:
     tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
-    assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
+    # "are" and "so" are stop words
+    assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]
     assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]

@@ -1,12 +1,10 @@
-"""Tests of passages, which consist of whole sentences, and of their words, word pieces, surface tokens and characters."""
+"""Tests of passages, which consist of whole sentences, and of their words, word pieces, surface
+tokens and characters."""
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from submission.text.passages import SENTENCE_END, WordPiecePassageTokeniser, split_passages
-from submission.text.surface_tokens import (
+from aragorn.text.passages import SENTENCE_END, WordPiecePassageTokeniser, split_passages
+from aragorn.text.surface_tokens import (
     ALPHABET,
     CHARACTER_ID_COUNT,
     SurfaceTokeniser,
@@ -14,13 +12,21 @@ from submission.text.surface_tokens import (
     find_token_spans,
     normalise_token,
 )
-from submission.text.vocabulary import Vocabulary
+from aragorn.text.vocabulary import Vocabulary
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.conftest import build_tiny_tokenizer
 
 
 def test_fitting_sentences_stay_whole() -> None:
     text = "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
-    expected = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
+    expected = [
+        "One two three. Four five!",
+        "Six (seven?) eight\nnine ten.",
+        "1.5 is no end, nor",
+        "is e.g.this.",
+    ]
     assert split_passages(text, 5) == expected
     assert split_passages(text, 4)[1:3] == ["Four five! Six (seven?)", "eight\nnine ten."]
     assert split_passages(text, 100) == [text]
@@ -29,7 +35,13 @@ def test_fitting_sentences_stay_whole() -> None:
 
 def test_overlong_sentence_is_split() -> None:
     assert split_passages("a b c d e f g. h i", 3) == ["a b c", "d e f", "g. h i"]
-    assert [len(passage.split()) for passage in split_passages("word " * 1000, 220)] == [220, 220, 220, 220, 120]
+    assert [len(passage.split()) for passage in split_passages("word " * 1000, 220)] == [
+        220,
+        220,
+        220,
+        220,
+        120,
+    ]
 
 
 @given(st.text(alphabet="ab .!?\n”)é", max_size=80), st.integers(1, 6))
@@ -41,16 +53,27 @@ def test_passages_keep_all_words_within_limit(text: str, max_words: int) -> None
 
 @given(st.text(alphabet="a .!\n\t”)\u2003\x1c", max_size=60))
 def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
-    expected = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")  # takes time quadratic in the length of whitespace
-    assert [match.span() for match in SENTENCE_END.finditer(text)] == [match.span() for match in expected.finditer(text)]
+    # takes time quadratic in the length of whitespace
+    expected = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")
+    assert [match.span() for match in SENTENCE_END.finditer(text)] == [
+        match.span() for match in expected.finditer(text)
+    ]
 
 
 def test_words_and_word_pieces() -> None:
     reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
-    assert first.words == ["topic", "filler", "", "abc", "", ""]  # the tokenizer does not know punctuation
-    assert [first.text[start:end] for start, end in first.spans] == ["Topic", "filler", ",", "Abc", "😀", "."]
+    # the tokenizer does not know punctuation
+    assert first.words == ["topic", "filler", "", "abc", "", ""]
+    assert [first.text[start:end] for start, end in first.spans] == [
+        "Topic",
+        "filler",
+        ",",
+        "Abc",
+        "😀",
+        ".",
+    ]
     assert first.first_pieces == [0, 1, 2, 3, 6, 7]
     assert len(first) == len(first.piece_ids) == 8
     assert [second.text[start:end] for start, end in second.spans] == ["Don", "'", "t"]
@@ -60,8 +83,15 @@ def test_words_and_word_pieces() -> None:
 def test_passage_is_truncated_to_max_pieces() -> None:
     tokenizer = build_tiny_tokenizer()
     [passage] = WordPiecePassageTokeniser(tokenizer, 220, 5).split("topic abcd ef gh")
-    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a word with truncated pieces stays whole
-    assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
+    # a word with truncated pieces stays whole
+    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])
+    assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == [
+        "topic",
+        "a",
+        "##b",
+        "##c",
+        "##d",
+    ]
     [passage] = WordPiecePassageTokeniser(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)
 
@@ -74,14 +104,25 @@ def test_tokens_are_words_or_punctuation_marks() -> None:
     assert split_surface_tokens("Don't ban CO2, women’s 21st-century “cafés”…") == [
         "Don", "'", "t", "ban", "CO2", ",", "women", "’", "s", "21st", "-", "century", "“", "cafés", "”", "…",
     ]  # fmt: skip
-    assert split_surface_tokens("a_b  \n\t$1.50 東京 😀") == ["a", "_", "b", "$", "1", ".", "50", "東京", "😀"]
+    assert split_surface_tokens("a_b  \n\t$1.50 東京 😀") == [
+        "a",
+        "_",
+        "b",
+        "$",
+        "1",
+        ".",
+        "50",
+        "東京",
+        "😀",
+    ]
 
 
 @given(st.text())
 def test_tokens_cover_text_except_whitespace(text: str) -> None:
     assert "".join(split_surface_tokens(text)) == "".join(text.split())
     assert all(word.split() == [word] for word in split_surface_tokens(text))
-    Vocabulary(sorted(set(map(normalise_token, split_surface_tokens(text)))))  # fails if a token contains whitespace
+    # fails if a token contains whitespace
+    Vocabulary(sorted(set(map(normalise_token, split_surface_tokens(text)))))
 
 
 def test_token_ids_ignore_case_and_digits() -> None:
@@ -97,7 +138,9 @@ def test_characters_are_centred() -> None:
     assert encode_characters("aza") == [0] * 8 + [a, z, a] + [0] * 9
     assert encode_characters("z" * 19 + "a" + "zz") == [z] * 19 + [a]
     assert encode_characters("東a") == [0] * 9 + [1, a] + [0] * 9
-    assert sorted(encode_characters(character)[9] for character in ALPHABET) == list(range(2, CHARACTER_ID_COUNT))
+    assert sorted(encode_characters(character)[9] for character in ALPHABET) == list(
+        range(2, CHARACTER_ID_COUNT)
+    )
 
 
 def split_into_passages(text: str, max_tokens: int) -> list[str]:
@@ -110,8 +153,16 @@ def split_into_passages(text: str, max_tokens: int) -> list[str]:
 
 def test_passages_end_at_sentences() -> None:
     text = " Zoos are cruel. Are they?  They aren't good for the U.S. animal! "
-    assert split_into_passages(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the", "U.S. animal!"]
-    assert split_into_passages(text, 12) == ["Zoos are cruel. Are they?", "They aren't good for the U.S.", "animal!"]
+    assert split_into_passages(text, 9) == [
+        "Zoos are cruel. Are they?",
+        "They aren't good for the",
+        "U.S. animal!",
+    ]
+    assert split_into_passages(text, 12) == [
+        "Zoos are cruel. Are they?",
+        "They aren't good for the U.S.",
+        "animal!",
+    ]
     assert split_into_passages(text, 20) == [text.strip()]
     assert split_into_passages("a'b'c'd e", 4) == ["a'b'", "c'd e"]
     assert split_into_passages(" \n", 5) == []
@@ -119,4 +170,6 @@ def test_passages_end_at_sentences() -> None:
 
 @given(st.text("ab .?!", max_size=40), st.integers(1, 9))
 def test_passages_keep_all_tokens_in_order(text: str, max_tokens: int) -> None:
-    assert "".join("".join(passage.split()) for passage in split_into_passages(text, max_tokens)) == "".join(text.split())
+    assert "".join(
+        "".join(passage.split()) for passage in split_into_passages(text, max_tokens)
+    ) == "".join(text.split())

@@ -7,19 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aragorn_training.data.datasets.sentence_pairs import (
+    BWS_FILE,
+    BWS_HEADER,
+    CROSS_TOPIC_SPLITS,
+    MRPC_FILES,
+    MRPC_HEADER,
+)
 from transformers import BertConfig, BertModel
 
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
-from training.data.datasets.sentence_pairs import BWS_FILE, BWS_HEADER, CROSS_TOPIC_SPLITS, MRPC_FILES, MRPC_HEADER
 
 TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Write a four-layer BERT with random weights and a vocabulary of letters in Hugging Face format; yield its folder."""
+    """Write a four-layer BERT with random weights and a vocabulary of letters in Hugging Face
+    format; yield its folder."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
-    gc.freeze()  # the trainer collects garbage after each run, which would take longer than training
+    # the trainer collects garbage after each run, which would take longer than training
+    gc.freeze()
     yield folder
     gc.unfreeze()
 
@@ -31,12 +39,18 @@ def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_encoder(folder: Path, seed: int, layers: int = 4, **config_fields: float) -> Path:
-    """Write a tiny BERT with random weights to `folder` in Hugging Face format and return `folder`."""
+    """Write a tiny BERT with random weights to `folder` in Hugging Face format and return
+    `folder`."""
     folder.mkdir(parents=True)
     tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
-    sizes = {**TINY_BERT, "num_hidden_layers": layers, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    sizes = {
+        **TINY_BERT,
+        "num_hidden_layers": layers,
+        "max_position_embeddings": 64,
+        "vocab_size": tokenizer.get_vocab_size(),
+    }
     BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
     return folder
 
@@ -47,13 +61,16 @@ def sample_sentence(rng: np.random.Generator) -> str:
 
 
 def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
-    """Write a BWS file in which the similarity of a pair is its number of distinct common words / 6; return its path."""
+    """Write a BWS file in which the similarity of a pair is its number of distinct common words /
+    6; return its path."""
     rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
     for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(pairs_per_topic):
             first, second = sample_sentence(rng), sample_sentence(rng)
             similarity = len({*first.split()} & {*second.split()}) / 6
-            lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}')
+            lines.append(
+                f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}'
+            )
     file = directory / BWS_FILE
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -63,15 +80,26 @@ def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
     """Write the MRPC files, in which two thirds of the pairs are paraphrases; return their paths.
 
-    Two test pairs share a sentence with a training pair; two other test pairs share a sentence with each other.
+    Two test pairs share a sentence with a training pair; two other test pairs share a sentence with
+    each other.
     """
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
-    texts = [(sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}') for row in range(train + test)]
+    texts = [
+        (sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}')
+        for row in range(train + test)
+    ]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])
     texts[train + 4] = (texts[train + 4][0], texts[7][0])
     texts[train + 6] = (texts[train + 9][1], texts[train + 6][1])
-    rows = [f"{int(row % 3 > 0)}\t{row}\t{row}\t{first}\t{second}" for row, (first, second) in enumerate(texts)]
+    rows = [
+        f"{int(row % 3 > 0)}\t{row}\t{row}\t{first}\t{second}"
+        for row, (first, second) in enumerate(texts)
+    ]
     files[0].parent.mkdir(parents=True)
     for file, part in zip(files, (rows[:train], rows[train:]), strict=True):
-        file.write_text("\ufeff" + "\r\n".join(["\t".join(MRPC_HEADER), *part]) + "\r\n", encoding="utf-8", newline="")
+        file.write_text(
+            "\ufeff" + "\r\n".join(["\t".join(MRPC_HEADER), *part]) + "\r\n",
+            encoding="utf-8",
+            newline="",
+        )
     return files

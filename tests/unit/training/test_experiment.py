@@ -18,11 +18,9 @@ import numpy as np
 import psutil
 import pytest
 import torch
-
-from submission.errors import TrainingError
-from submission.paths import PROJECT_DIR
-from training.experiment import Experiment, run_experiment
-from training.parallel import get_default_process_count
+from aragorn.errors import TrainingError
+from aragorn_training.experiment import Experiment, run_experiment
+from aragorn_training.parallel import get_default_process_count
 
 
 class Square(NamedTuple):
@@ -42,7 +40,8 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 
 @dataclass
 class Squares(Experiment[Square, Any]):
-    """An experiment that raises numbers to `power`, logs each computation, and raises TrainingError at `fails_at`."""
+    """An experiment that raises numbers to `power`, logs each computation, and raises TrainingError
+    at `fails_at`."""
 
     name, unit, result_type = "squares", "numbers", SquareResult
     log: Path
@@ -74,7 +73,9 @@ class Arrays(Squares):
 
 
 @pytest.mark.parametrize("processes", [None, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_experiments_run_largest_groups_first_and_resume(tmp_path: Path, processes: int | None, caplog: Log) -> None:
+def test_experiments_run_largest_groups_first_and_resume(
+    tmp_path: Path, processes: int | None, caplog: Log
+) -> None:
     log, threads = tmp_path / "log", torch.get_num_threads()
     caplog.set_level(logging.INFO)
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
@@ -82,10 +83,14 @@ def test_experiments_run_largest_groups_first_and_resume(tmp_path: Path, process
     before = log.read_text().split()
     assert "a3" in before  # cached although its group was not finished
     results = run_experiment(Squares(log), CELLS, tmp_path, processes)
-    assert [(cell, result.square) for cell, result in results.items()] == [(cell, cell.value**2) for cell in CELLS]
+    assert [(cell, result.square) for cell, result in results.items()] == [
+        (cell, cell.value**2) for cell in CELLS
+    ]
     assert f"squares: {len(before)} of 4 results cached" in caplog.text
     lines = log.read_text().split()
-    assert lines == ["c9", "a3", "a2", "b1"] or (processes == 2 and sorted(lines) == ["a2", "a3", "b1", "c9"])
+    assert lines == ["c9", "a3", "a2", "b1"] or (
+        processes == 2 and sorted(lines) == ["a2", "a3", "b1", "c9"]
+    )
     assert {result.threads for result in results.values()} == {threads if processes is None else 1}
     assert (os.getpid() in {result.process for result in results.values()}) == (processes != 2)
 
@@ -96,7 +101,9 @@ def test_results_are_cached_by_key_and_damage_is_repaired(tmp_path: Path) -> Non
         results = run_experiment(Squares(log, power=power), CELLS, tmp_path)
         assert [result.square for result in results.values()] == squares
         arrays = run_experiment(Arrays(log, power=power), CELLS, tmp_path).values()
-        assert [array.tobytes() for array in arrays] == [np.array([value, np.nan], np.float32).tobytes() for value in squares]
+        assert [array.tobytes() for array in arrays] == [
+            np.array([value, np.nan], np.float32).tobytes() for value in squares
+        ]
     assert len(log.read_text().split()) == 2 * 2 * 4
     file = min((tmp_path / "squares-results").iterdir())
     content = file.read_bytes()
@@ -115,15 +122,17 @@ def write_pid_and_sleep(file: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_workers_die_with_their_parent(signal_number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_workers_die_with_their_parent(
+    signal_number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     files = [tmp_path / name for name in ("one", "two")]
     (tmp_path / "parent.py").write_text(
-        "from submission.signals import install_handlers; install_handlers()\n"
+        "from aragorn.signals import install_handlers; install_handlers()\n"
         "from tests.unit.training.test_experiment import write_pid_and_sleep\n"
-        "from training.parallel import map_parallel\n"
+        "from aragorn_training.parallel import map_parallel\n"
         f"if __name__ == '__main__': list(map_parallel(write_pid_and_sleep, {[*map(str, files)]}, 2))"
     )
-    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"])
     while not all(file.is_file() and file.read_text() for file in files):
         time.sleep(0.05)
     workers = [psutil.Process(int(file.read_text())) for file in files]

@@ -1,8 +1,7 @@
 """Means of measures that are undefined on some topics."""
 
 import numpy as np
-
-from training.formatting import nan_mean, round_means
+from aragorn_training.formatting import nan_mean, round_means
 
 
 def test_undefined_values_are_excluded_from_means() -> None:

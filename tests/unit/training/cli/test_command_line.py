@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from aragorn.errors import InputError
+from aragorn.paths import PROJECT_DIR
+from aragorn_training.__main__ import main
+from aragorn_training.cli import options, study
+from aragorn_training.data.datasets.sentence_pairs import LOADERS
+from aragorn_training.data.word_vectors import check_vectors
+from aragorn_training.studies.argument_quality.protocol import SETTINGS
+from aragorn_training.studies.augmented_sbert.sweeps import SWEEPS
+from aragorn_training.tuning import grid
 
-from submission.errors import InputError
-from submission.paths import PROJECT_DIR
 from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
-from training.__main__ import main
-from training.cli import options, study
-from training.data.datasets.sentence_pairs import LOADERS
-from training.data.word_vectors import check_vectors
-from training.studies.argument_quality.protocol import SETTINGS
-from training.studies.augmented_sbert.sweeps import SWEEPS
-from training.tuning import grid
 
 OLD_NAMES = (
     "prepare lists", "prepare distilled", "analyse", "readme", "prepare pairs --unrelated", "prepare vectors --written",
@@ -29,14 +29,18 @@ QRELS = ["-i", "in", "--qrels", "qrels"]
 
 
 def test_missing_package_is_named() -> None:
-    command = [sys.executable, "-S", "-m", "training"]
+    command = [sys.executable, "-S", "-m", "aragorn_training"]
     process = subprocess.run(command, cwd=PROJECT_DIR, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
-    assert f"rapidfuzz is not installed in {sys.executable}; activate the environment with `" in process.stderr
+    assert (
+        f"rapidfuzz is not installed in {sys.executable}; activate the environment with `"
+        in process.stderr
+    )
 
 
 def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
-    """Run a command that must exit with `code` while parsing arguments; return its output and errors."""
+    """Run a command that must exit with `code` while parsing arguments; return its output and
+    errors."""
     with pytest.raises(SystemExit) as exit_info:
         main(command)
     assert exit_info.value.code == code
@@ -49,7 +53,9 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None
     text = run_until_exit([*command.split(), "--help"], 0, capsys)
     if flag:
         assert f"--{flag} " not in text
-        assert f"unrecognized arguments: --{flag}" not in run_until_exit([*command.split(), f"--{flag}"], 2, capsys)
+        assert f"unrecognized arguments: --{flag}" not in run_until_exit(
+            [*command.split(), f"--{flag}"], 2, capsys
+        )
 
 
 @pytest.mark.parametrize(("command", "message"), [
@@ -71,7 +77,10 @@ def test_missing_inputs_are_named(
 
 
 def test_the_command_for_missing_vectors_is_complete(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"):
+    with pytest.raises(
+        InputError,
+        match="prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`",
+    ):
         check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
@@ -83,7 +92,11 @@ def test_choices_equal_those_of_lazily_imported_modules() -> None:
 
 
 def test_measures_have_two_names() -> None:
-    assert options.parse_measure("nDCG@5-touche") == options.parse_measure("nDCG@5 (Touché)") == "nDCG@5 (Touché)"
+    assert (
+        options.parse_measure("nDCG@5-touche")
+        == options.parse_measure("nDCG@5 (Touché)")
+        == "nDCG@5 (Touché)"
+    )
     with pytest.raises(argparse.ArgumentTypeError, match="expected one of nDCG@5, "):
         options.parse_measure("nDCG@6")
 
@@ -93,27 +106,49 @@ def test_measures_have_two_names() -> None:
     ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
     ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
 ])  # fmt: skip
-def test_names_keep_dots_and_escape_bytes(text: str, name: str, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_names_keep_dots_and_escape_bytes(
+    text: str, name: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
     (tmp_path / "work.d").mkdir()
     monkeypatch.chdir(tmp_path / "work.d")
     assert options.parse_named_path(text)[0] == name
 
 
-def test_undecodable_names_are_written_escaped(tmp_path: Path, capsys: Capture, caplog: Log) -> None:
+def test_undecodable_names_are_written_escaped(
+    tmp_path: Path, capsys: Capture, caplog: Log
+) -> None:
     caplog.set_level("CRITICAL")  # pytest-xdist cannot transfer a log with undecodable names
     run = "".join(f"1 Q0 {docno} {rank} {9 - rank} t\n" for rank, docno in enumerate("abcd", 1))
     names = "t-M\udcfcller", "t-\udcf6", "run"
-    files = write_files(tmp_path / "d\udcff", {f"{name}.txt": run for name in names} | {"q\udcfc.qrels": "1 0 a 1\n1 0 x 0\n"})
+    files = write_files(
+        tmp_path / "d\udcff",
+        {f"{name}.txt": run for name in names} | {"q\udcfc.qrels": "1 0 a 1\n1 0 x 0\n"},
+    )
     tables, directory = tmp_path / "t\udcff", str(files)
-    flags = ["-o", str(tables), "--baseline", "t-\udcf6", *(str(files / f"{name}.txt") for name in names)]
+    flags = [
+        "-o",
+        str(tables),
+        "--baseline",
+        "t-\udcf6",
+        *(str(files / f"{name}.txt") for name in names),
+    ]
     assert main(["evaluate", "--qrels", str(files / "q\udcfc.qrels"), *flags]) == 0
     assert r"q\xfc,t-M\xfcller," in (tables / "means.csv").read_text()
     assert r"vs. t-\xf6" in capsys.readouterr().out
     assert main(["overlap", directory]) == 0
     assert (files / "analysis" / "jaccard.csv").read_text().startswith(r",M\xfcller,\xf6")
-    source = write_files(tmp_path / "in\udcff", {"topics.xml": "<t><topic><number>1</number><title>z</title></topic></t>"})
-    (source / "args-me.json").write_text(json.dumps({"arguments": [make_argument(docno) for docno in "abcdx"]}))
-    assert main(["report", directory, "-i", str(source), "--qrels", str(files / "q\udcfc.qrels")]) == 0
+    source = write_files(
+        tmp_path / "in\udcff",
+        {"topics.xml": "<t><topic><number>1</number><title>z</title></topic></t>"},
+    )
+    (source / "args-me.json").write_text(
+        json.dumps({"arguments": [make_argument(docno) for docno in "abcdx"]})
+    )
+    assert (
+        main(["report", directory, "-i", str(source), "--qrels", str(files / "q\udcfc.qrels")]) == 0
+    )
     assert r"q\xfc.qrels" in (files / "report.html").read_text()
     message = r"'w\udcfc': not UTF-8, as Parquet requires; rename the directory"
-    assert message in run_until_exit(["tune", "dirichlet", *QRELS, "--work-dir", "w\udcfc"], 2, capsys)
+    assert message in run_until_exit(
+        ["tune", "dirichlet", *QRELS, "--work-dir", "w\udcfc"], 2, capsys
+    )

@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from aragorn.errors import TrainingError, UsageError
+from aragorn_training.__main__ import main
+from aragorn_training.cli import trials
+from aragorn_training.cli.trials import COLUMNS, load_plan
+from aragorn_training.paths import TRIALS
 
-from submission.errors import TrainingError, UsageError
 from tests.conftest import Log, Patch
-from training.__main__ import main
-from training.cli import trials
-from training.cli.trials import COLUMNS, load_plan
-from training.paths import TRIALS
 
 PLAN = """
 [knrm]
@@ -46,14 +46,28 @@ def test_trials_change_values_of_recipes(plan: str) -> None:
         load_plan("kernel", 1)
 
 
-def test_study_tabulates_curves_and_resumes(plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
+def test_study_tabulates_curves_and_resumes(
+    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
+) -> None:
     def fail_for_few_kernels(name: str, *arguments: Any) -> None:
         if name == "knrm_few_kernels":
             raise TrainingError("the loss is nan")
         train(name, *arguments)
 
     train, output = trials.fit, tmp_path / "trials.csv"
-    command = ["study", "trials", plan, "--work-dir", str(work_dir), "--device", "cpu", "--processes", "1", "-o", str(output)]
+    command = [
+        "study",
+        "trials",
+        plan,
+        "--work-dir",
+        str(work_dir),
+        "--device",
+        "cpu",
+        "--processes",
+        "1",
+        "-o",
+        str(output),
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(trials, "fit", fail_for_few_kernels)
         assert main(command) == 0
@@ -63,7 +77,9 @@ def test_study_tabulates_curves_and_resumes(plan: str, work_dir: Path, tmp_path:
     table = pd.read_csv(output)
     assert table.columns.tolist() == COLUMNS
     assert table["trial"].unique().tolist() == ["knrm", "knrm_few_kernels"]
-    rows = table[(table["trial"] == "knrm_few_kernels") & (table["measure"] == "MAP@20")].set_index("row")["value"]
+    rows = table[(table["trial"] == "knrm_few_kernels") & (table["measure"] == "MAP@20")].set_index(
+        "row"
+    )["value"]
     assert {*rows.index} == {"curve", "selected", "BM25 over premises"}
     assert rows["selected"] == rows[["curve"]].max()
     content = output.read_bytes()

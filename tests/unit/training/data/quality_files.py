@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 
 import numpy as np
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
 from tests.unit.training.conftest import TOPIC_WORDS
-from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
 GOOD = "because"  # its frequency in an argument is the argument's quality
 
@@ -16,20 +16,25 @@ def build_argument(rng: np.random.Generator, quality: int) -> str:
 
 
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
-    """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and line breaks are <br/>."""
+    """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and
+    line breaks are <br/>."""
     rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
     folder.mkdir(parents=True)
     for debate in range(debates):
         for stance in ("yes-", "no"):
             order = rng.permutation(arguments)
-            rows = [f'a{n}\t{0.9 - quality / 10}\t"So <br/> {build_argument(rng, quality)}' for n, quality in enumerate(order)]
+            rows = [
+                f'a{n}\t{0.9 - quality / 10}\t"So <br/> {build_argument(rng, quality)}'
+                for n, quality in enumerate(order)
+            ]
             file = folder / f"is-{TOPIC_WORDS[debate % 12]}-{debate}-good-_{stance}.csv"
             file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
     return folder
 
 
 def write_ibm(directory: Path, arguments: int = 4) -> Path:
-    """Write two IBM lists per debate, in which higher ranks are better and fields that contain quotation marks are quoted."""
+    """Write two IBM lists per debate, in which higher ranks are better and fields that contain
+    quotation marks are quoted."""
     rng, folder = np.random.default_rng(4), directory / ibm_argq.FOLDER
     folder.mkdir(parents=True)
     for debate in ibm_argq.DEBATES:
@@ -39,28 +44,51 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
                 for n, quality in enumerate(rng.permutation(arguments))
             ]
             file = folder / f"We-say-{stance.lower()}-of-{debate.replace(' ', '-')}-({stance}).tsv"
-            file.write_text("\r\n".join(["id\trank\targument", *rows, ""]), encoding="utf-8", newline="")
+            file.write_text(
+                "\r\n".join(["id\trank\targument", *rows, ""]), encoding="utf-8", newline=""
+            )
     return folder
 
 
 def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
-    """Write, for each topic, judged texts (the first is no argument) and three rankings, each with one text twice."""
+    """Write, for each topic, judged texts (the first is no argument) and three rankings, each with
+    one text twice."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
     questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
     ranking = [webis_argquality.RANKING_HEADER]
     for topic in range(1, topics + 1):
-        questions.append((str(topic), "Places", f"Is {TOPIC_WORDS[topic]}  good?", TOPIC_WORDS[topic]))
+        questions.append(
+            (str(topic), "Places", f"Is {TOPIC_WORDS[topic]}  good?", TOPIC_WORDS[topic])
+        )
         for text in range(arguments):
             value = -4.0 if text == 0 else text / 2
             dialectical = -value if text else value
-            row = (topic, text, 7, build_argument(rng, text), value, text > 0, value, value, dialectical, 9, True, value)
+            row = (
+                topic,
+                text,
+                7,
+                build_argument(rng, text),
+                value,
+                text > 0,
+                value,
+                value,
+                dialectical,
+                9,
+                True,
+                value,
+            )
             texts.append(tuple(map(str, row)))
         for model in ("BM25", "DPH", "DirichletLM"):
             order = rng.permutation(arguments)
-            ranking += [(str(topic), model, str(rank), "7", str(text)) for rank, text in enumerate([*order, order[0]])]
+            ranking += [
+                (str(topic), model, str(rank), "7", str(text))
+                for rank, text in enumerate([*order, order[0]])
+            ]
     for name, rows in (("topics", questions), ("arguments", texts), ("ranking", ranking)):
-        with (folder / f"webis-argquality20-{name}.csv").open("w", encoding="utf-8", newline="") as stream:
+        with (folder / f"webis-argquality20-{name}.csv").open(
+            "w", encoding="utf-8", newline=""
+        ) as stream:
             csv.writer(stream).writerows(rows)
     return folder
 

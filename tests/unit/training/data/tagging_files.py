@@ -8,7 +8,8 @@ from tests.unit.training.conftest import TOPIC_WORDS
 
 
 def write_tagged(directory: Path, documents: int = 40) -> Path:
-    """Write the essays and the web documents; a premise starts with `because`, a claim with `so`, and "." ends both."""
+    """Write the essays and the web documents; a premise starts with `because`, a claim with `so`,
+    and "." ends both."""
     rng = np.random.default_rng(6)
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("es", "wd"):
@@ -19,7 +20,10 @@ def write_tagged(directory: Path, documents: int = 40) -> Path:
                 lines += [f"{word} O" for word in rng.choice(TOPIC_WORDS, rng.integers(0, 3))]
                 first_word, component_type = [("because", "P"), ("so", "C")][rng.integers(2)]
                 words = [first_word, *rng.choice(TOPIC_WORDS, rng.integers(1, 4))]
-                lines += [f"{word} {component_type}-{'I' if index else 'B'}" for index, word in enumerate(words)]
+                lines += [
+                    f"{word} {component_type}-{'I' if index else 'B'}"
+                    for index, word in enumerate(words)
+                ]
                 lines += [". O", ""]
         (directory / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return directory

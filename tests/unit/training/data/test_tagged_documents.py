@@ -5,38 +5,57 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from aragorn.errors import InputError
+from aragorn.text.index_terms import TermAnalyser
+from aragorn_training.data.datasets.argument_components import (
+    SOURCES,
+    TaggedDocument,
+    read_documents,
+)
+from aragorn_training.data.tagged_documents import split_documents
+from aragorn_training.data.term_weighting import find_matching_words
+from aragorn_training.evaluation.term_weighting import LabelledWords, compute_term_weighting_metrics
 
-from submission.errors import InputError
-from submission.text.index_terms import TermAnalyser
 from tests.conftest import REAL_DATA
-from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents
-from training.data.tagged_documents import split_documents
-from training.data.term_weighting import find_matching_words
-from training.evaluation.term_weighting import LabelledWords, compute_term_weighting_metrics
 
 DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"
-ESSAY = DOCUMENT + 'Zoos MC-B\nare MC-I\ncruel MC-I\n. O\nsmall C-B\n\nbecause O\n"?" O\nsingle-room P-B\n\'s P-I\n'
+ESSAY = (
+    DOCUMENT
+    + 'Zoos MC-B\nare MC-I\ncruel MC-I\n. O\nsmall C-B\n\nbecause O\n"?" O\nsingle-room P-B\n\'s P-I\n'
+)
 GOLF = DOCUMENT + "Golf P-B\nends P-I\n. O\nTaxes C-B\n"
-WEBD = DOCUMENT + f"Zoos B-B\n\ngo R-B\n\nand R-I\non F-B\n\n{DOCUMENT}{DOCUMENT}Fine P-B\n, O\nZoos C-B\n"
+WEBD = (
+    DOCUMENT
+    + f"Zoos B-B\n\ngo R-B\n\nand R-I\non F-B\n\n{DOCUMENT}{DOCUMENT}Fine P-B\n, O\nZoos C-B\n"
+)
 ESSAY_ROWS = 'Zoos/B-MC are/I-MC cruel/I-MC ./O small/B-C because/O "/O ?/O "/O single/B-P -/I-P room/I-P \'/I-P s/I-P'
 GOLF_ROWS = "Golf/B-P ends/I-P ./O Taxes/B-C"
 PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
 def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
-    (directory / ("es.txt" if data == "essays" else "wd.txt")).write_text(content, encoding="utf-8", errors="surrogateescape")
+    (directory / ("es.txt" if data == "essays" else "wd.txt")).write_text(
+        content, encoding="utf-8", errors="surrogateescape"
+    )
     return read_documents(directory, SOURCES[data])
 
 
 @pytest.mark.parametrize(("data", "content", "expected"), [
     ("essays", ESSAY + "\n" + GOLF, [ESSAY_ROWS, GOLF_ROWS]),  # punctuation is split from words
     ("essays", "-DOCSTART-\ne-Golf P-B\nends P-I\n", ["e/B-P -/I-P Golf/I-P ends/I-P"]),
-    ("essays", GOLF + ESSAY + GOLF.replace("P-B\nends P-I", "O\nends O"), [GOLF_ROWS, ESSAY_ROWS]),  # a duplicate
-    ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),  # an empty document
+    # a duplicate
+    ("essays", GOLF + ESSAY + GOLF.replace("P-B\nends P-I", "O\nends O"), [GOLF_ROWS, ESSAY_ROWS]),
+    # an empty document
+    ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),
 ])  # fmt: skip
-def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path, data: str, content: str, expected: list[str]) -> None:
+def test_reader_splits_tokens_and_drops_duplicates(
+    tmp_path: Path, data: str, content: str, expected: list[str]
+) -> None:
     documents = read(tmp_path, data, content)
-    assert [" ".join(map("/".join, zip(document.tokens, document.tags, strict=True))) for document in documents] == expected
+    assert [
+        " ".join(map("/".join, zip(document.tokens, document.tags, strict=True)))
+        for document in documents
+    ] == expected
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
@@ -50,7 +69,9 @@ def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path, data: str, co
     (ESSAY, "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
     ("are", "caf\udce9", r"es\.txt, line 4: not valid UTF-8"),
 ])  # fmt: skip
-def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_reader_reports_the_line_of_malformed_files(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
         read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
@@ -66,7 +87,9 @@ def test_split_keeps_train_and_test_documents_apart(count: int, sizes: list[int]
     assert len(set().union(*parts)) == count
     assert split_documents(documents, 0) == split
     assert any(split_documents(documents, seed).test != split.test for seed in range(1, 9))
-    assert [len(part) for part in ((split + split).train, (split + split).test)] == [2 * size for size in sizes]
+    assert [len(part) for part in ((split + split).train, (split + split).test)] == [
+        2 * size for size in sizes
+    ]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are missing")
@@ -91,7 +114,9 @@ PASSAGE = (
     ("women's rights, women-only", "Women’s right", ["rights", "women"]),
     ("naïve 東京 x1", "Naïve, 東京: X1", ["naïve", "x1", "東京"]),
 ])  # fmt: skip
-def test_matching_words_equal_those_of_hollatz_table_3_3(passage: str, reference: str, expected: list[str]) -> None:
+def test_matching_words_equal_those_of_hollatz_table_3_3(
+    passage: str, reference: str, expected: list[str]
+) -> None:
     assert find_matching_words(passage, reference, TermAnalyser("porter")) == expected
 
 
@@ -110,5 +135,7 @@ def test_metrics_match_hand_computed_values() -> None:
         "Rprec": 100 * (1 + 1 / 2) / 2,
     }
     assert compute_term_weighting_metrics(passages, weights) == pytest.approx(expected, abs=0.01)
-    with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
+    with pytest.raises(
+        InputError, match="all words of the 1 validation passages have the same label"
+    ):
         compute_term_weighting_metrics(passages[1:2], weights[1:2])

@@ -5,17 +5,20 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from aragorn.errors import InputError
+from aragorn_training.__main__ import main
+from aragorn_training.evaluation.comparison import RunComparison, compare_rankings
 
-from submission.errors import InputError
 from tests.conftest import Capture
-from training.__main__ import main
-from training.evaluation.comparison import RunComparison, compare_rankings
 
 
 def make_run(rankings: dict[str, str], **scores: float) -> pd.DataFrame:
-    """Build a run of one-letter documents; scores are 10 minus the rank, except those in `scores`."""
+    """Build a run of one-letter documents; scores are 10 minus the rank, except those in
+    `scores`."""
     rows = [
-        (qid, docno, scores.get(docno, 10.0 - rank)) for qid, docnos in rankings.items() for rank, docno in enumerate(docnos, 1)
+        (qid, docno, scores.get(docno, 10.0 - rank))
+        for qid, docnos in rankings.items()
+        for rank, docno in enumerate(docnos, 1)
     ]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"])
 
@@ -25,9 +28,12 @@ def compare(first: pd.DataFrame, second: pd.DataFrame) -> RunComparison:
 
 
 def test_changes_are_counted_per_topic() -> None:
-    comparison = compare(make_run({"1": "abcd", "2": "xyz", "8": "a"}), make_run({"2": "xyz", "1": "acbe", "9": "a"}))
+    comparison = compare(
+        make_run({"1": "abcd", "2": "xyz", "8": "a"}), make_run({"2": "xyz", "1": "acbe", "9": "a"})
+    )
     assert comparison.topics.astype(float).fillna(-1).T.to_dict("list") == {
-        "1": [3, 1, 1, 2, 2, 0.5], "2": [3, 0, 0, 0, -1, 1],  # rank correlation of b and c in another order: 1 - 6 · 2 / 24
+        # rank correlation of b and c in another order: 1 - 6 · 2 / 24
+        "1": [3, 1, 1, 2, 2, 0.5], "2": [3, 0, 0, 0, -1, 1],
     }  # fmt: skip
     assert comparison.topics_of_one_run == (["8"], ["9"])
     ranks = comparison.moves.set_index("docno")[["rank_a", "rank_b"]].fillna(0).T.to_dict("list")
@@ -48,27 +54,38 @@ def test_scores_may_differ_in_identical_rankings() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("second", "message"), [({"1": "xy"}, "no common document"), ({"7": "ab"}, "no common topic")])
+@pytest.mark.parametrize(
+    ("second", "message"), [({"1": "xy"}, "no common document"), ({"7": "ab"}, "no common topic")]
+)
 def test_unrelated_runs_are_refused(second: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         compare(make_run({"1": "ab"}), make_run(second))
 
 
 def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None:
-    rankings = {"a": {"1": "abc", "2": "abc", "3": "cab", "4": "abc"}, "b": {"1": "acb", "2": "cab", "3": "abc"}}
+    rankings = {
+        "a": {"1": "abc", "2": "abc", "3": "cab", "4": "abc"},
+        "b": {"1": "acb", "2": "cab", "3": "abc"},
+    }
     for name, topics in rankings.items():
-        lines = [f"{row.qid} Q0 {row.docno} 1 {row.score} t\n" for row in make_run(topics).itertuples()]
+        lines = [
+            f"{row.qid} Q0 {row.docno} 1 {row.score} t\n" for row in make_run(topics).itertuples()
+        ]
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     (tmp_path / "qrels").write_text(
-        "".join(f"{qid} 0 {docno} {grade}\n" for qid in "1234" for docno, grade in zip("abc", "100", strict=True))
+        "".join(
+            f"{qid} 0 {docno} {grade}\n"
+            for qid in "1234"
+            for docno, grade in zip("abc", "100", strict=True)
+        )
     )
     runs = [str(tmp_path / f"{name}.txt") for name in rankings]
     assert main(["compare", *runs, "--qrels", str(tmp_path / "qrels"), "-o", str(tmp_path)]) == 0
     table = pd.read_csv(tmp_path / "measures.csv", index_col="measure")
     # The relevant document is at ranks 1, 1, 2 in the first run and 1, 2, 1 in the second.
-    assert table.loc["MRR all", ["n", "a", "b", "difference", "better", "worse", "tied"]].tolist() == pytest.approx(
-        [3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6
-    )
+    assert table.loc[
+        "MRR all", ["n", "a", "b", "difference", "better", "worse", "tied"]
+    ].tolist() == pytest.approx([3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6)
     assert table.loc["MRR all", "low"] < 0 < table.loc["MRR all", "high"]
     topics = pd.read_csv(tmp_path / "topics.csv")
     assert topics["moved"].tolist() == [2, 3, 3]
@@ -76,12 +93,19 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
     output = capsys.readouterr().out
     assert "rankings: 3 of 3 differ, first at rank 1" in output
     assert "\na: a, b: b\ndifference: mean of b - a over n topics" in output
-    for directory, names in {"x": {"run": "a", "a": "a", "b": "b"}, "y": {"run": "b", "a": "b", "b": "b", "c": "b"}}.items():
+    for directory, names in {
+        "x": {"run": "a", "a": "a", "b": "b"},
+        "y": {"run": "b", "a": "b", "b": "b", "c": "b"},
+    }.items():
         for name, source in names.items():
             (tmp_path / directory).mkdir(exist_ok=True)
             shutil.copy(tmp_path / f"{source}.txt", tmp_path / directory / f"{name}.txt")
     x, y = tmp_path / "x", tmp_path / "y"
     assert main(["compare", str(x), str(y)]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"{x}: run.txt is compared\n{y}: run.txt is compared\ntopics: 3 in both runs\n")
-    assert output.endswith(f"\nother runs, identical: b.txt\nother runs, different: a.txt\nother runs, only in {y}: c.txt\n")
+    assert output.startswith(
+        f"{x}: run.txt is compared\n{y}: run.txt is compared\ntopics: 3 in both runs\n"
+    )
+    assert output.endswith(
+        f"\nother runs, identical: b.txt\nother runs, different: a.txt\nother runs, only in {y}: c.txt\n"
+    )

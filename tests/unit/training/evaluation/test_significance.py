@@ -1,4 +1,5 @@
-"""Compare significance tests, intervals and the similarity of rankings with hand-computed and enumerated values."""
+"""Compare significance tests, intervals and the similarity of rankings with hand-computed and
+enumerated values."""
 
 from itertools import product
 from math import nan
@@ -8,15 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
-from submission.errors import InputError
-from training.evaluation.significance import (
+from aragorn.errors import InputError
+from aragorn_training.evaluation.significance import (
     apply_holm_correction,
     bootstrap_means,
     compare_with_baseline,
     format_sample_size_warning,
 )
-from training.evaluation.similarity import compare_runs, compute_similarity_tables, jaccard, spearman
+from aragorn_training.evaluation.similarity import (
+    compare_runs,
+    compute_similarity_tables,
+    jaccard,
+    spearman,
+)
 
 
 def test_randomisation_test_equals_enumeration() -> None:
@@ -24,14 +29,20 @@ def test_randomisation_test_equals_enumeration() -> None:
     differences = run - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
-    result = compare_with_baseline({"base": pd.Series(base), "other": pd.Series(run)}, "base").loc["other"]
-    # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be 2.571
-    assert result[["p_randomisation", "difference"]].tolist() == pytest.approx([exact, differences.mean()])
+    result = compare_with_baseline({"base": pd.Series(base), "other": pd.Series(run)}, "base").loc[
+        "other"
+    ]
+    # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be
+    # 2.571
+    assert result[["p_randomisation", "difference"]].tolist() == pytest.approx(
+        [exact, differences.mean()]
+    )
     assert result["p_t"] == pytest.approx(0.0531, abs=2e-4)
 
 
 @pytest.mark.parametrize(("p", "corrected"), [
-    ([0.04, 0.01, 0.5, 0.02], [0.08, 0.04, 0.5, 0.06]),  # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
+    # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
+    ([0.04, 0.01, 0.5, 0.02], [0.08, 0.04, 0.5, 0.06]),
     ([0.6, 0.5], [1.0, 1.0]),  # at most 1
     ([0.02, 0.021], [0.04, 0.04]),  # monotone
     ([0.02, np.nan, 0.03], [0.04, np.nan, 0.04]),
@@ -43,35 +54,67 @@ def test_holm_correction(p: list[float], corrected: list[float]) -> None:
 def test_correction_counts_only_testable_runs() -> None:
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
-    values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
+    values = {
+        "base": base,
+        "same": base,
+        "better": base + 0.2,
+        "noise": base + rng.normal(0, 0.2, 40),
+    }
     result = compare_with_baseline(values, "base")
     assert list(result.index) == ["same", "better", "noise"]
     assert result.loc["same", ["n_topics", "difference"]].tolist() == [40, 0.0]
-    assert result.loc[["same", "better"]].drop(columns=["n_topics", "difference"]).isna().all(axis=None)  # nothing varies
-    assert result.loc["noise", "p_t_holm"] == pytest.approx(result.loc["noise", "p_t"])  # the only test
+    # nothing varies
+    assert (
+        result.loc[["same", "better"]]
+        .drop(columns=["n_topics", "difference"])
+        .isna()
+        .all(axis=None)
+    )
+    # the only test
+    assert result.loc["noise", "p_t_holm"] == pytest.approx(result.loc["noise", "p_t"])
     values["another"] = values["noise"] + 0.5
     two_tests = compare_with_baseline(values, "base")
     another = two_tests.loc["another"]
-    assert another["p_randomisation_holm"] == pytest.approx(2 * another["p_randomisation"]) == pytest.approx(0, abs=0.001)
+    assert (
+        another["p_randomisation_holm"]
+        == pytest.approx(2 * another["p_randomisation"])
+        == pytest.approx(0, abs=0.001)
+    )
     assert compare_with_baseline(values, "base").equals(two_tests)  # seeded
 
 
 def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
     values = pd.DataFrame({"m": np.random.default_rng(1).normal(0.5, 0.1, 400), "constant": 0.25})
-    result, mean, half_width = bootstrap_means(values), values["m"].mean(), 1.96 * values["m"].std() / 20
-    assert result.loc["m"].tolist() == pytest.approx([mean, mean - half_width, mean + half_width], abs=0.002)
+    result, mean, half_width = (
+        bootstrap_means(values),
+        values["m"].mean(),
+        1.96 * values["m"].std() / 20,
+    )
+    assert result.loc["m"].tolist() == pytest.approx(
+        [mean, mean - half_width, mean + half_width], abs=0.002
+    )
     assert result.loc["m", "mean"] == pytest.approx(mean)
     assert bootstrap_means(values).equals(result)  # seeded
     assert result.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
 
 def test_undefined_topics_are_excluded_from_both_runs() -> None:
-    base, run = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3]), pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
+    base, run = (
+        pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3]),
+        pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8]),
+    )
     result = compare_with_baseline({"base": base, "other": run}, "base").loc["other"]
-    complete = compare_with_baseline({"base": base[[0, 3, 4, 5]], "other": run[[0, 3, 4, 5]]}, "base").loc["other"]
-    assert result[["n_topics", "difference"]].tolist() == pytest.approx([4, (0.2 - 0.1 + 0.4 + 0.5) / 4])
+    complete = compare_with_baseline(
+        {"base": base[[0, 3, 4, 5]], "other": run[[0, 3, 4, 5]]}, "base"
+    ).loc["other"]
+    assert result[["n_topics", "difference"]].tolist() == pytest.approx(
+        [4, (0.2 - 0.1 + 0.4 + 0.5) / 4]
+    )
     assert result.tolist() == complete.tolist()
-    intervals = [bootstrap_means(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
+    intervals = [
+        bootstrap_means(pd.DataFrame({"m": values})).loc["m"].tolist()
+        for values in (base, base.dropna())
+    ]
     assert intervals[0] == intervals[1]
 
 
@@ -81,7 +124,10 @@ def test_intervals_and_tests_do_not_depend_on_the_order_of_topics(order: Any) ->
     values.loc[5, "run"] = np.nan
     permuted = values.iloc[order].reset_index(drop=True)
     assert bootstrap_means(permuted).equals(bootstrap_means(values))
-    tests = [compare_with_baseline(dict(table.items()), "base")["p_randomisation"].item() for table in (values, permuted)]
+    tests = [
+        compare_with_baseline(dict(table.items()), "base")["p_randomisation"].item()
+        for table in (values, permuted)
+    ]
     assert tests[0] == tests[1]
 
 
@@ -94,7 +140,9 @@ def test_few_topics_yield_nan_and_a_warning() -> None:
     assert format_sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
     assert "p < .250" in format_sample_size_warning(3)
     assert format_sample_size_warning(6) == ""
-    three_topics = compare_with_baseline({"base": pd.Series([0.0] * 3), "other": pd.Series([0.1, 0.2, 0.3])}, "base")
+    three_topics = compare_with_baseline(
+        {"base": pd.Series([0.0] * 3), "other": pd.Series([0.1, 0.2, 0.3])}, "base"
+    )
     assert three_topics.loc["other", "p_randomisation"] == pytest.approx(0.25)
 
 
@@ -102,7 +150,10 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
     assert jaccard(["a"], []) == 0
     assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
-    assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(1 - 6 * 2 / (4 * 15))  # 1 - 6Σd²/n(n²-1)
+    # 1 - 6Σd²/n(n²-1)
+    assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(
+        1 - 6 * 2 / (4 * 15)
+    )
     assert spearman(["a", "b", "x"], ["a", "b", "y"]) is None
     tables = compute_similarity_tables({
         "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
@@ -116,21 +167,33 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
 
 
-def test_compare_runs_requires_common_topics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_compare_runs_requires_common_topics(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for system, qids in (("bm25", "12"), ("knrm", "2")):
-        lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
+        lines = (
+            f"{qid} Q0 {docno} {rank} {-rank} me\n"
+            for qid in qids
+            for rank, docno in enumerate("abc", 1)
+        )
         (tmp_path / f"me-{system}.txt").write_text("".join(lines))
     assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
     assert "Topics in all runs: 1 of 2; missing topics: knrm (1)" in caplog.text
     (tmp_path / "me-gru.txt").write_text("2 Q0 z 1 1.0 me\n")
     compare_runs(tmp_path, tmp_path / "analysis")
-    assert "bm25 and gru: no common document in any topic; check that both are of the same corpus" in caplog.text
+    assert (
+        "bm25 and gru: no common document in any topic; check that both are of the same corpus"
+        in caplog.text
+    )
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
     with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
         compare_runs(tmp_path, tmp_path / "analysis")
 
 
-@pytest.mark.parametrize(("name", "message"), [("run", "1 run named"), ("you-bm25", "runs of one system by several teams")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("run", "1 run named"), ("you-bm25", "runs of one system by several teams")],
+)
 def test_compare_runs_requires_distinct_systems(name: str, message: str, tmp_path: Path) -> None:
     for run in ("me-bm25", name):
         (tmp_path / f"{run}.txt").write_text("1 Q0 a 1 1.0 tag\n")

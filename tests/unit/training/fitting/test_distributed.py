@@ -1,4 +1,5 @@
-"""Tests of distributed training: average gradients, random dropout, and the limit of the number of processes."""
+"""Tests of distributed training: average gradients, random dropout, and the limit of the number of
+processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,26 +7,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aragorn.errors import UsageError
+from aragorn.models.padding import pad
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers import list_rankers
+from aragorn_training.fitting.distributed import (
+    SINGLE_PROCESS,
+    DistributedProcesses,
+    join_process_group,
+)
+from aragorn_training.fitting.task import Task
+from aragorn_training.tasks.pairs import pairwise_loss
 from torch import Tensor, distributed, nn
 
-from submission.errors import UsageError
-from submission.models.padding import pad
-from submission.models.ranker import Ranker
-from submission.models.rankers import list_rankers
 from tests.contract.test_rankers import build, generate_texts
-from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
-from training.fitting.task import Task
-from training.tasks.pairs import pairwise_loss
 
 
 class PairTask(Task):
     """A task with a pairwise loss over eight triples of random texts."""
 
-    queries, positives, negatives = generate_texts(1, 8, 10), generate_texts(2, 8, 40), generate_texts(3, 8, 40)
+    queries, positives, negatives = (
+        generate_texts(1, 8, 10),
+        generate_texts(2, 8, 40),
+        generate_texts(3, 8, 40),
+    )
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        inputs = (pad([texts[row] for row in micro_batch]) for texts in (self.queries, self.positives, self.negatives))
-        return pairwise_loss(ranker, *inputs, margin=1.0, l1_weight=0.0) * (len(micro_batch) / len(batch))
+        inputs = (
+            pad([texts[row] for row in micro_batch])
+            for texts in (self.queries, self.positives, self.negatives)
+        )
+        return pairwise_loss(ranker, *inputs, margin=1.0, l1_weight=0.0) * (
+            len(micro_batch) / len(batch)
+        )
 
     measure_baselines = validate = validate_final = lambda *_: {}  # type: ignore[assignment]
 
@@ -33,7 +47,9 @@ class PairTask(Task):
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
     """Join a process group of one process."""
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
     yield
     distributed.destroy_process_group()
 
@@ -50,11 +66,17 @@ def build_for_training(name: str) -> Ranker:
 
 
 def get_gradients(ranker: Ranker) -> dict[str, Tensor]:
-    return {name: value.grad.to_dense().clone() for name, value in ranker.named_parameters() if value.grad is not None}
+    return {
+        name: value.grad.to_dense().clone()
+        for name, value in ranker.named_parameters()
+        if value.grad is not None
+    }
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize(("name", "batch_size"), [*((name, 8) for name in list_rankers()), ("knrm", 5), ("knrm", 1)])
+@pytest.mark.parametrize(
+    ("name", "batch_size"), [*((name, 8) for name in list_rankers()), ("knrm", 5), ("knrm", 1)]
+)
 def test_gradients_of_ranks_average_to_those_of_the_batch(name: str, batch_size: int) -> None:
     rows, ranker = np.arange(batch_size), build_for_training(name)
     loss = SINGLE_PROCESS.backward(ranker, PairTask(), rows, 3)
@@ -65,9 +87,12 @@ def test_gradients_of_ranks_average_to_those_of_the_batch(name: str, batch_size:
         processes.rank, processes.world_size = rank, 3
         losses.append(processes.backward(ranker, PairTask(), rows, 2))
         for parameter, value in get_gradients(ranker).items():
-            total[parameter] = total.get(parameter, torch.zeros_like(value)) + value / 3  # the average of three processes
+            # the average of three processes
+            total[parameter] = total.get(parameter, torch.zeros_like(value)) + value / 3
     assert sum(losses) == pytest.approx(loss, abs=1e-6)
-    assert set(total) == {parameter for parameter, value in ranker.named_parameters() if value.requires_grad}
+    assert set(total) == {
+        parameter for parameter, value in ranker.named_parameters() if value.requires_grad
+    }
     torch.testing.assert_close(total, expected, rtol=0, atol=1e-5)
 
 
@@ -91,5 +116,8 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     context = join_process_group(torch.device("cuda"))
-    with pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"), context:
+    with (
+        pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"),
+        context,
+    ):
         pass

@@ -3,32 +3,39 @@
 import numpy as np
 import pytest
 import torch
+from aragorn.errors import UsageError
+from aragorn.models.padding import pad
+from aragorn.models.ranker import Ranker, SiameseRanker
+from aragorn.models.rankers.gru import GRU
+from aragorn.models.rankers.knrm import KNRM
+from aragorn.models.rankers.snrm import SNRM
+from aragorn_training.fitting.cluster_initialisation import (
+    ClusterInitialisation,
+    initialise_from_clusters,
+)
+from aragorn_training.fitting.initialisation import copy_word_vectors
+from aragorn_training.fitting.task import LazyAdam
+from aragorn_training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 from torch import Tensor, nn
-
-from submission.errors import UsageError
-from submission.models.padding import pad
-from submission.models.ranker import Ranker, SiameseRanker
-from submission.models.rankers.gru import GRU
-from submission.models.rankers.knrm import KNRM
-from submission.models.rankers.snrm import SNRM
-from training.fitting.cluster_initialisation import ClusterInitialisation, initialise_from_clusters
-from training.fitting.initialisation import copy_word_vectors
-from training.fitting.task import LazyAdam
-from training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 
 Batch = tuple[MaskedIds, MaskedIds, MaskedIds]
 
 
 def build_word_vectors() -> np.ndarray:
-    """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common component."""
+    """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common
+    component."""
     noise = np.random.default_rng(1).normal(0, 0.02, (20, 6))
-    return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(np.float32)
+    return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(
+        np.float32
+    )
 
 
 def build_network(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
-    copy_word_vectors(ranker, initialise_from_clusters(ranker, build_word_vectors(), clusters, seed))
+    copy_word_vectors(
+        ranker, initialise_from_clusters(ranker, build_word_vectors(), clusters, seed)
+    )
     return ranker
 
 
@@ -40,8 +47,13 @@ def encode_words(ranker: SNRM) -> np.ndarray:
 def test_latent_terms_are_rarity_weighted_cosines() -> None:
     cosines = encode_words(build_network(ClusterInitialisation(0.0, 0.0)))
     assert cosines.max() == pytest.approx(1, abs=0.01)
-    vectors, rarity = encode_words(build_network(ClusterInitialisation(0.5, 1.0))), np.log(np.arange(2, 22)) / np.log(21)
-    np.testing.assert_allclose(vectors, np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
+    vectors, rarity = (
+        encode_words(build_network(ClusterInitialisation(0.5, 1.0))),
+        np.log(np.arange(2, 22)) / np.log(21),
+    )
+    np.testing.assert_allclose(
+        vectors, np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6
+    )
     assert ((vectors > 0).sum(1) == 1).all()  # latent terms are the topics of words
     terms = vectors.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
@@ -58,8 +70,13 @@ def test_unsuitable_networks_are_refused(ranker: Ranker, message: str) -> None:
         initialise_from_clusters(ranker, build_word_vectors(), ClusterInitialisation(), 0)
 
 
-ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {  # for each step, the row and the gradient of each lookup
-    "repeated rows": [[(1, 0.3), (2, -2.0), (1, 0.5)], [(1, 1.0), (3, -0.2)], [(1, -4.0), (4, 2.0)]],
+# for each step, the row and the gradient of each lookup
+ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {
+    "repeated rows": [
+        [(1, 0.3), (2, -2.0), (1, 0.5)],
+        [(1, 1.0), (3, -0.2)],
+        [(1, -4.0), (4, 2.0)],
+    ],
     "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]],
     "small gradients": [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]],
 }
@@ -68,7 +85,10 @@ ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {  # for each step, the ro
 @pytest.mark.parametrize("steps", ROW_STEPS.values(), ids=ROW_STEPS)
 def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, float]]]) -> None:
     table = nn.Embedding(6, 1, sparse=True)
-    optimiser, expected = LazyAdam(table.parameters(), lr=0.1), table.weight.detach().double().flatten()
+    optimiser, expected = (
+        LazyAdam(table.parameters(), lr=0.1),
+        table.weight.detach().double().flatten(),
+    )
     means, squares = torch.zeros(6, dtype=torch.double), torch.zeros(6, dtype=torch.double)
     for step, lookups in enumerate(steps, 1):
         rows, values = (torch.tensor(column) for column in zip(*lookups, strict=True))
@@ -81,7 +101,9 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, 
             squares[row] = 0.999 * squares[row] + 0.001 * gradient**2
             denominator = (squares[row] / (1 - 0.999**step)).sqrt() + 1e-8
             expected[row] -= 0.1 * means[row] / (1 - 0.9**step) / denominator
-        torch.testing.assert_close(table.weight.detach().double().flatten(), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            table.weight.detach().double().flatten(), expected, rtol=0, atol=1e-6
+        )
 
 
 def build_random_texts(length: int) -> MaskedIds:
@@ -96,8 +118,12 @@ def batch() -> Batch:
     return build_random_texts(5), build_random_texts(12), build_random_texts(9)
 
 
-@pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
-def test_batched_premises_change_neither_loss_nor_gradients(ranker: SiameseRanker, batch: Batch) -> None:
+@pytest.mark.parametrize(
+    "ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))]
+)
+def test_batched_premises_change_neither_loss_nor_gradients(
+    ranker: SiameseRanker, batch: Batch
+) -> None:
     def compute_gradients(value: Tensor) -> list[Tensor]:
         return [value, *torch.autograd.grad(value, list(ranker.parameters()))]
 
@@ -105,7 +131,9 @@ def test_batched_premises_change_neither_loss_nor_gradients(ranker: SiameseRanke
     torch.manual_seed(2)  # dropout
     batched = compute_gradients(pairwise_loss(ranker, query, positive, negative, 1.0, 0.0))
     torch.manual_seed(2)
-    unbatched = compute_gradients(hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0))
+    unbatched = compute_gradients(
+        hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0)
+    )
     assert batched[0] > 0.1
     torch.testing.assert_close(batched, unbatched, rtol=0, atol=1e-6)
 

@@ -7,38 +7,43 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
-from submission.errors import UsageError
-from submission.inference.pretrained import PretrainedEncoder
-from submission.models.bert import BERTNetwork
-from submission.models.rankers import list_rankers
-from submission.text.tokenisers import MaxLengths
-from training.data.datasets.argument_components import list_tags
-from training.data.quality import CREDITS
-from training.fitting.initialisation import read_encoder_config
-from training.fitting.recipe import Recipe, TrainingSettings
-from training.fitting.training_loop import Schedule
-from training.paths import RECIPES
-from training.tasks import load_recipe
-from training.tasks.pairs import PairwiseSpec
-from training.tasks.quality import QualitySpec
-from training.tasks.tagging import TaggingSpec
+from aragorn.errors import UsageError
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.bert import BERTNetwork
+from aragorn.models.rankers import list_rankers
+from aragorn.text.tokenisers import MaxLengths
+from aragorn_training.data.datasets.argument_components import list_tags
+from aragorn_training.data.quality import CREDITS
+from aragorn_training.fitting.initialisation import read_encoder_config
+from aragorn_training.fitting.recipe import Recipe, TrainingSettings
+from aragorn_training.fitting.training_loop import Schedule
+from aragorn_training.paths import RECIPES
+from aragorn_training.tasks import load_recipe
+from aragorn_training.tasks.pairs import PairwiseSpec
+from aragorn_training.tasks.quality import QualitySpec
+from aragorn_training.tasks.tagging import TaggingSpec
 
 GOOD = 'ranker = "knrm"\n[network]\nkernels = 11\n[training]\nepochs = 2\nbatch_size = 32\nmicro_batch_size = 8\n'
 QUALITY = 'ranker = "tfr_bert"\n[quality]\ndatasets = ["ukp"]\n'
 SNRM = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
 
 
-@pytest.mark.parametrize("name", sorted({file.stem for file in RECIPES.glob("*.toml")} | {*list_rankers()}))
+@pytest.mark.parametrize(
+    "name", sorted({file.stem for file in RECIPES.glob("*.toml")} | {*list_rankers()})
+)
 def test_recipes_build_their_networks(name: str) -> None:
     recipe = load_recipe(name)
     assert "webis" not in (RECIPES / f"{name}.toml").read_text().lower()  # used for testing only
     assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
     derived: dict[str, Any] = {"vocabulary": 10}
     if issubclass(recipe.network_class, BERTNetwork):
-        derived = read_encoder_config(PretrainedEncoder("all-MiniLM-L6-v2"), recipe.encoder.frozen_layers)
+        derived = read_encoder_config(
+            PretrainedEncoder("all-MiniLM-L6-v2"), recipe.encoder.frozen_layers
+        )
     elif recipe.task.surface_vector_method:
-        derived["tags"] = list_tags(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
+        derived["tags"] = (
+            list_tags(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
+        )
     with torch.device("meta"):
         recipe.network_class(recipe.network_class.Config(**derived, **recipe.network))
 
@@ -46,11 +51,17 @@ def test_recipes_build_their_networks(name: str) -> None:
 def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(GOOD)
     recipe = load_recipe(str(tmp_path / "mine.toml"))
-    assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
+    assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == (
+        {"kernels": 11},
+        2,
+        8,
+    )
     assert recipe.task == PairwiseSpec()
-    assert not {"quality", "pairs", "task", "clusters"} & {*recipe.to_provenance()}  # defaults are omitted
+    # defaults are omitted
+    assert not {"quality", "pairs", "task", "clusters"} & {*recipe.to_provenance()}
     assert (recipe.training.learning_rate, recipe.lengths) == (1e-3, MaxLengths(10, 100))
-    assert load_recipe("tfr_bert").task == QualitySpec(("ukp",), 12, "list", "logistic")  # without ibm: unknown licence
+    # without ibm: unknown licence
+    assert load_recipe("tfr_bert").task == QualitySpec(("ukp",), 12, "list", "logistic")
     snrm = load_recipe("snrm").training
     assert snrm.batch_size == snrm.micro_batch_size  # all premises of the batch are negatives
 
@@ -76,7 +87,8 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     ('enricher = "deepct"\n[distillation]', "[distillation] supports rankers, but deepct is an enricher"),
     ('enricher = "deepct"\n[term_weighting]\n[lengths]\nquery = 5', "[lengths] is for rankers; set an enricher's lengths"),
     ('enricher = "targer"\n[tagging]\ndatasets = []', "tagging.datasets is []; expected essays, webd or both"),
-    (QUALITY.replace('"ukp"', '"webis"'), "quality.datasets[0]: Invalid enum value 'webis'"),  # testing only
+    # testing only
+    (QUALITY.replace('"ukp"', '"webis"'), "quality.datasets[0]: Invalid enum value 'webis'"),
     (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
     (QUALITY + '[pairs]\nhard_negatives = "dirichlet"', "[pairs] and [quality]: a recipe has at most one task table"),
     (GOOD + "l1_weight = 0.1\n[distillation]", "training.l1_weight applies to [pairs] only; remove it"),
@@ -96,7 +108,9 @@ def build_schedule(**training: Any) -> Schedule:
 
 def test_schedule_shuffles_each_epoch() -> None:
     plan = build_schedule(epochs=2)
-    epochs = [np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))]
+    epochs = [
+        np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))
+    ]
     assert [sorted(rows.tolist()) for rows in epochs] == [list(range(10))] * 2
     assert epochs[0].tolist() != epochs[1].tolist()
     assert [len(plan.batch(step)) for step in range(4)] == [3, 3, 3, 1]
@@ -112,7 +126,13 @@ def test_schedule_shuffles_each_epoch() -> None:
         [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
     ),
 ])  # fmt: skip
-def test_schedule_has_validations_and_rates(settings: dict[str, Any], validations: list[int], factors: list[float]) -> None:
+def test_schedule_has_validations_and_rates(
+    settings: dict[str, Any], validations: list[int], factors: list[float]
+) -> None:
     plan = build_schedule(**settings)
-    assert [step for step in range(plan.total_steps) if plan.is_validation_step(step)] == validations
-    assert [plan.get_learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)
+    assert [
+        step for step in range(plan.total_steps) if plan.is_validation_step(step)
+    ] == validations
+    assert [
+        plan.get_learning_rate_factor(step) for step in range(plan.total_steps)
+    ] == pytest.approx(factors)

@@ -1,4 +1,5 @@
-"""Compare training lists, MarginMSE and validation metrics with hand-computed values; tests/golden tests the other losses."""
+"""Compare training lists, MarginMSE and validation metrics with hand-computed values; tests/golden
+tests the other losses."""
 
 from math import log2
 
@@ -6,21 +7,29 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.models.padding import PaddedTexts
+from aragorn.models.rankers.snrm import SNRM
+from aragorn_training.data.pair_tables import ValidationQueries
+from aragorn_training.data.quality import COLUMNS
+from aragorn_training.fitting.listwise import (
+    RankScope,
+    build_ranked_lists,
+    compute_dense_ranks,
+    stratify,
+)
+from aragorn_training.fitting.listwise_losses import MARGIN_MSE
+from aragorn_training.fitting.validation import measure_candidates, measure_full_collection
 from scipy.stats import rankdata
 from torch import Tensor
 
-from submission.models.padding import PaddedTexts
-from submission.models.rankers.snrm import SNRM
-from training.data.pair_tables import ValidationQueries
-from training.data.quality import COLUMNS
-from training.fitting.listwise import RankScope, build_ranked_lists, compute_dense_ranks, stratify
-from training.fitting.listwise_losses import MARGIN_MSE
-from training.fitting.validation import measure_candidates, measure_full_collection
-
 
 def test_margin_mse_matches_hand_computed_value() -> None:
-    labels, scores = torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]), torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]])
-    squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]  # pairs with different labels only
+    labels, scores = (
+        torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]),
+        torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]]),
+    )
+    # pairs with different labels only
+    squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]
     assert MARGIN_MSE(labels, scores) == pytest.approx(sum(squares) / 5)
     assert MARGIN_MSE(labels, labels + 7) == 0
 
@@ -39,7 +48,11 @@ def test_stratify_spreads_neighbours_over_all_lists(count: int, size: int) -> No
     assert compute_dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
 
 
-RANKED_TOPICS = [("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]), ("ukp", "b", [1.0, 1.0, 1.0])]
+RANKED_TOPICS = [
+    ("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]),
+    ("ibm", "a", [2.0, 1.0]),
+    ("ukp", "b", [1.0, 1.0, 1.0]),
+]
 ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
 
 
@@ -50,8 +63,14 @@ ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
     ("list", "pointwise", [[0, 3 / 16, 1], [3 / 16, 0.5, -1], [0, 1, -1], [0.25, 0.25, 0.25]]),
     ("topic", "mse", [[0.25, 0.5, 1], [0.5, 0.75, -1], [0.5, 1, -1], [1, 1, 1]]),
 ])  # fmt: skip
-def test_lists_stay_within_topics_and_have_labels(scope: RankScope, loss: str, labels: list[list[float]]) -> None:
-    rows = [(data, topic, topic, f"{n}", "", score) for data, topic, scores in RANKED_TOPICS for n, score in enumerate(scores)]
+def test_lists_stay_within_topics_and_have_labels(
+    scope: RankScope, loss: str, labels: list[list[float]]
+) -> None:
+    rows = [
+        (data, topic, topic, f"{n}", "", score)
+        for data, topic, scores in RANKED_TOPICS
+        for n, score in enumerate(scores)
+    ]
     lists = build_ranked_lists(pd.DataFrame(rows, columns=COLUMNS), 3, scope, loss)
     assert lists.rows.tolist() == ROWS
     np.testing.assert_allclose(lists.labels, labels, rtol=1e-6)
@@ -85,7 +104,9 @@ def test_candidate_metrics_match_hand_computed_values(
     values: list[np.ndarray], ties: list[np.ndarray], expected: tuple[float, ...]
 ) -> None:
     metrics = measure_candidates(np.stack(values), np.stack(ties))
-    assert metrics == pytest.approx(dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005)
+    assert metrics == pytest.approx(
+        dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005
+    )
 
 
 class LookupNetwork(SNRM):
@@ -103,21 +124,31 @@ class LookupNetwork(SNRM):
 
 X, Y = [1.0, 0], [0, 1.0]
 POSITIVES = [X, [0.9, 0], [0.8, 0], [0.7, 0], Y]  # the last shares no latent term with the query
-TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # the second ties with the fourth positive, at rank 13
+# the second ties with the fourth positive, at rank 13
+TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]
 
 
-@pytest.mark.parametrize(("vectors", "counts", "query_rows", "ndcg", "recall"), [  # queries, premises, training premises
+# queries, premises, training premises
+@pytest.mark.parametrize(("vectors", "counts", "query_rows", "ndcg", "recall"), [
     ([X, *POSITIVES, *TRAINING], (1, 5, 9), [0], (DISCOUNTS[0] + DISCOUNTS[1] + DISCOUNTS[3]) / sum(DISCOUNTS[:5]), 80),
     # five tied positives have rank 5; the second query retrieves none of its candidates
     ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [0, 1], 2.5 * DISCOUNTS[4] / sum(DISCOUNTS[:5]), 50),
     ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [1], 0, 0),
 ])  # fmt: skip
 def test_full_collection_includes_training_premises(
-    vectors: list[list[float]], counts: tuple[int, int, int], query_rows: list[int], ndcg: float, recall: float
+    vectors: list[list[float]],
+    counts: tuple[int, int, int],
+    query_rows: list[int],
+    ndcg: float,
+    recall: float,
 ) -> None:
     rows = iter(range(len(vectors)))
-    query_texts, premises, training = (PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts)
+    query_texts, premises, training = (
+        PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts
+    )
     candidates = np.tile(np.arange(5), (counts[0], 1))
     queries = ValidationQueries(query_texts, premises, candidates, np.arange(counts[1]), [], [])
-    metrics = measure_full_collection(LookupNetwork(vectors), queries, np.array(query_rows), training, CPU)
+    metrics = measure_full_collection(
+        LookupNetwork(vectors), queries, np.array(query_rows), training, CPU
+    )
     assert [*metrics.values()] == pytest.approx([100 * ndcg, recall], abs=0.005)

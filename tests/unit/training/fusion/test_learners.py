@@ -6,24 +6,27 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
-from submission.errors import TrainingError
-from training.evaluation.folds import assign_folds
-from training.fusion.ensemble import FIT_CANDIDATES, fit_regression, score_held_out_queries
-from training.fusion.labels import LabelledPool, Learner, TrainingSet, label_pairs
-from training.fusion.learners import fit_lambdamart, fit_ranknet, fit_ridge
-from training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
+from aragorn.errors import TrainingError
+from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.fusion.ensemble import FIT_CANDIDATES, fit_regression, score_held_out_queries
+from aragorn_training.fusion.labels import LabelledPool, Learner, TrainingSet, label_pairs
+from aragorn_training.fusion.learners import fit_lambdamart, fit_ranknet, fit_ridge
+from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
 LEARNERS: dict[str, Learner] = {
     "ridge": partial(fit_ridge, alpha=1.0),
     "lambdamart": partial(fit_lambdamart, settings=LambdaMARTSettings(trees=10), seed=0),
     "ranknet": partial(fit_ranknet, settings=RankNetSettings(steps=30, learning_rate=0.05), seed=0),
-    "ranknet, linear": partial(fit_ranknet, settings=RankNetSettings(hidden_units=0, steps=30, learning_rate=0.05), seed=0),
+    "ranknet, linear": partial(
+        fit_ranknet, settings=RankNetSettings(hidden_units=0, steps=30, learning_rate=0.05), seed=0
+    ),
 }
 COLUMNS = ["qid", "docno", "rel"]
 JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2)], columns=COLUMNS)
 QUALITY = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=COLUMNS)
-PAIRS = pd.DataFrame([(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"])
+PAIRS = pd.DataFrame(
+    [(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"]
+)
 
 
 def label(qrels: list[pd.DataFrame], **settings: float) -> dict[str, dict[str, float]]:
@@ -34,8 +37,15 @@ def label(qrels: list[pd.DataFrame], **settings: float) -> dict[str, dict[str, f
 
 def test_labels_match_hand_computed_values() -> None:
     # the judged document of topic 3 is not in the pool
-    assert label([JUDGED], unjudged_per_topic=0) == {"1": {"a": 2.0, "b": 0.0}, "2": {"a": 1.0}, "3": {}}
-    assert label([JUDGED], unjudged_per_topic=30)["2"] == {"a": 1.0, **dict.fromkeys("bcdefgh", 0.0)}
+    assert label([JUDGED], unjudged_per_topic=0) == {
+        "1": {"a": 2.0, "b": 0.0},
+        "2": {"a": 1.0},
+        "3": {},
+    }
+    assert label([JUDGED], unjudged_per_topic=30)["2"] == {
+        "a": 1.0,
+        **dict.fromkeys("bcdefgh", 0.0),
+    }
     # only one file judges b and c
     labels = label([JUDGED, QUALITY], unjudged_per_topic=9, second_qrels_weight=0.25)
     assert labels["1"] == {"a": 0.75 * 2 + 0.25 * 1, **dict.fromkeys("defgh", 0.0)}
@@ -46,7 +56,10 @@ def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool() -> None:
     samples = [label([JUDGED], unjudged_per_topic=3, seed=seed)["1"] for seed in (0, 1)]
     assert samples[0] != samples[1]
     assert [len(sample) for sample in samples] == [2 + 3] * 2
-    settings, order = FitSettings(unjudged_per_topic=3), np.random.default_rng(0).permutation(len(PAIRS))
+    settings, order = (
+        FitSettings(unjudged_per_topic=3),
+        np.random.default_rng(0).permutation(len(PAIRS)),
+    )
     labels, first = label_pairs(PAIRS, [JUDGED], settings), PAIRS["qid"] == "1"
     shuffled = PAIRS.iloc[order].reset_index(drop=True)
     np.testing.assert_array_equal(label_pairs(shuffled, [JUDGED], settings), labels[order])
@@ -54,9 +67,13 @@ def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool() -> None:
 
 
 FEATURES = ["relevance", "noise 1", "noise 2", "noise 3"]
-TABLE = pd.DataFrame([(str(topic), f"d{n:02}") for topic in range(30) for n in range(30)], columns=["qid", "docno"])
+TABLE = pd.DataFrame(
+    [(str(topic), f"d{n:02}") for topic in range(30) for n in range(30)], columns=["qid", "docno"]
+)
 TABLE[FEATURES] = np.random.default_rng(0).normal(size=(len(TABLE), 4))
-GRADES = np.digitize(TABLE["relevance"] + np.random.default_rng(1).normal(scale=0.5, size=len(TABLE)), [0.5, 1.5])
+GRADES = np.digitize(
+    TABLE["relevance"] + np.random.default_rng(1).normal(scale=0.5, size=len(TABLE)), [0.5, 1.5]
+)
 JUDGMENTS = TABLE[["qid", "docno"]].assign(rel=GRADES)
 FOLDS = {str(topic): topic % 5 for topic in range(30)}
 
@@ -65,21 +82,30 @@ def build_pool(judgments: pd.DataFrame = JUDGMENTS) -> LabelledPool:
     return LabelledPool(TABLE, [judgments], FitSettings())
 
 
-def build_training_set(features: list[list[float]], labels: list[float], topics: list[int]) -> TrainingSet:
-    return TrainingSet(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
+def build_training_set(
+    features: list[list[float]], labels: list[float], topics: list[int]
+) -> TrainingSet:
+    return TrainingSet(
+        ["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics)
+    )
 
 
 def test_ridge_matches_hand_computed_values() -> None:
-    table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
+    table = pd.DataFrame(
+        [("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)],
+        columns=["qid", "docno", "x"],
+    )
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
     ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0)
     assert ridge.intercept == pytest.approx(1.0)
-    assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
+    # Σ x (y - mean) / (Σ x² + alpha)
+    assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
 
 def test_ranknet_takes_hand_computed_steps() -> None:
-    # The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with p = 1 / (1 + exp(w·(x_j - x_i))),
+    # The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with p = 1 /
+    # (1 + exp(w·(x_j - x_i))),
     # is (p - 1) (x_i - x_j); Adam's first step has the size of its learning rate.
     examples = build_training_set([[1, 0], [0, 0], [0, 1], [9, 9]], [2, 1, 0, 1], [0, 0, 0, 1])
     with torch.random.fork_rng(devices=[]):
@@ -87,7 +113,9 @@ def test_ranknet_takes_hand_computed_steps() -> None:
         initial = torch.nn.Linear(2, 1, bias=False).weight.detach().double().numpy()[0]
     state = torch.get_rng_state()
     settings = RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0)
-    np.testing.assert_allclose(fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial, [0.1, -0.1], atol=1e-6)
+    np.testing.assert_allclose(
+        fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial, [0.1, -0.1], atol=1e-6
+    )
     assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
         fit_ranknet(build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
@@ -96,7 +124,9 @@ def test_ranknet_takes_hand_computed_steps() -> None:
 def test_lambdamart_splits_between_better_and_worse_documents() -> None:
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    tree = fit_lambdamart(build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
+    tree = fit_lambdamart(
+        build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0
+    )
     high, low, middle = tree.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
     assert middle == high > 0 > low
 
@@ -110,9 +140,12 @@ def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None
     if name == "lambdamart":  # rows need not be grouped by topic
         order = np.argsort(order % 30, kind="stable")
     arrays = (array[order] for array in (examples.features, examples.labels, examples.topics))
-    np.testing.assert_array_equal(learner(TrainingSet(examples.feature_names, *arrays)).score(examples.features), scores)
+    np.testing.assert_array_equal(
+        learner(TrainingSet(examples.feature_names, *arrays)).score(examples.features), scores
+    )
 
-    pool = build_pool(JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0)))  # fractional grades are not rounded down
+    # fractional grades are not rounded down
+    pool = build_pool(JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0)))
     means = pool.score(learner(pool.build_training_set()))["score"].groupby(pool.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
@@ -124,7 +157,10 @@ def test_bootstrap_samples_surround_the_weight() -> None:
     samples = np.array([learner(sample).coefficients["relevance"] for sample in pool.bootstrap(50)])
     assert samples.std() > 0
     assert np.percentile(samples, 2.5) < weights["relevance"] < np.percentile(samples, 97.5)
-    assert [learner(sample).coefficients["relevance"] for sample in pool.bootstrap(3)] == samples[:3].tolist()  # seeded
+    # seeded
+    assert [learner(sample).coefficients["relevance"] for sample in pool.bootstrap(3)] == samples[
+        :3
+    ].tolist()
     with pytest.raises(TrainingError, match="1 topic with judged documents"):
         build_pool(JUDGMENTS[JUDGMENTS["qid"] == "3"])
 
@@ -145,7 +181,8 @@ FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
 
 def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
-    """Simulate two arrays of scores (queries, 105): knrm ranks the positives high, gru ranks them low."""
+    """Simulate two arrays of scores (queries, 105): knrm ranks the positives high, gru ranks them
+    low."""
     rng = np.random.default_rng(0)
     is_positive = np.arange(105) < 5
     knrm = rng.normal(size=(query_count, 105)) + 2 * is_positive
@@ -153,27 +190,44 @@ def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
 
 
 def test_regression_is_least_squares_over_scaled_scores() -> None:
-    assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]  # positives and the first negative of each
+    # positives and the first negative of each
+    assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]
     all_scores = simulate_scores(6)
     ensemble, metrics = fit_regression(all_scores, FINGERPRINTS)
     scores = {name: values[:, FIT_CANDIDATES] for name, values in all_scores.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
-    features, labels = np.stack([*columns, np.ones(60)], axis=1), np.tile(np.repeat([1.0, 0.0], 5), 6)
+    features, labels = (
+        np.stack([*columns, np.ones(60)], axis=1),
+        np.tile(np.repeat([1.0, 0.0], 5), 6),
+    )
     expected, *_ = np.linalg.lstsq(features, labels, rcond=None)
-    assert [*(member.coefficient for member in ensemble.members), ensemble.intercept] == pytest.approx(expected.tolist())
-    assert [(member.name, member.checkpoints, member.minimum, member.maximum) for member in ensemble.members] == [
-        (name, FINGERPRINTS[name], values.min(), values.max()) for name, values in scores.items()
-    ]
-    knrm, gru = fit_regression(all_scores, FINGERPRINTS, True)[0].members  # without negative coefficients
+    assert [
+        *(member.coefficient for member in ensemble.members),
+        ensemble.intercept,
+    ] == pytest.approx(expected.tolist())
+    assert [
+        (member.name, member.checkpoints, member.minimum, member.maximum)
+        for member in ensemble.members
+    ] == [(name, FINGERPRINTS[name], values.min(), values.max()) for name, values in scores.items()]
+    # without negative coefficients
+    knrm, gru = fit_regression(all_scores, FINGERPRINTS, True)[0].members
     assert knrm.coefficient > gru.coefficient == 0 > ensemble.members[1].coefficient
     residual = labels - features @ expected
-    assert metrics == {"pairs": 60, "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4)}
+    assert metrics == {
+        "pairs": 60,
+        "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4),
+    }
 
 
 def test_cross_validated_scores_hold_out_the_fold() -> None:
     scores, folds = simulate_scores(20), assign_folds(20)
-    held_out_scores, is_tested = score_held_out_queries(scores, non_negative=False), folds == folds[0]
-    regression, _ = fit_regression({name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS)
+    held_out_scores, is_tested = (
+        score_held_out_queries(scores, non_negative=False),
+        folds == folds[0],
+    )
+    regression, _ = fit_regression(
+        {name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS
+    )
     expected = regression.score({name: values[is_tested] for name, values in scores.items()})
     assert held_out_scores[is_tested] == pytest.approx(expected, abs=1e-12)
     assert not np.allclose(held_out_scores, fit_regression(scores, FINGERPRINTS)[0].score(scores))

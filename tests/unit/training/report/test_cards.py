@@ -5,24 +5,28 @@ import re
 import msgspec
 import pandas as pd
 import pytest
+from aragorn.fusion.linear import LinearFusion
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.retrieval.lexical import LexicalParameters
+from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
+from aragorn_training.cards import JUDGED_CREDIT, render_card
+from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
+from aragorn_training.fusion.learned import render_card as render_fusion_card
+from aragorn_training.paths import RESULTS
+from aragorn_training.tuning.grid import SELECTION_MEASURES
 
-from submission.fusion.linear import LinearFusion
-from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.lexical import LexicalParameters
-from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
-from training.cards import JUDGED_CREDIT, render_card
-from training.formatting import CROSS_VALIDATED, IN_SAMPLE
-from training.fusion.learned import render_card as render_fusion_card
-from training.paths import RESULTS
-from training.tuning.grid import SELECTION_MEASURES
-
-PROVENANCES = {path.parent.name: read_json(path) for path in sorted(CHECKPOINT_DIR.glob(f"*/{PROVENANCE}"))}
-NETWORKS = [name for name, provenance in PROVENANCES.items() if "training" in provenance.get("recipe", {})]
+PROVENANCES = {
+    path.parent.name: read_json(path) for path in sorted(CHECKPOINT_DIR.glob(f"*/{PROVENANCE}"))
+}
+NETWORKS = [
+    name for name, provenance in PROVENANCES.items() if "training" in provenance.get("recipe", {})
+]
 GRIDS = [name for name, provenance in PROVENANCES.items() if "grid" in provenance]
 
 
 def render_shipped_card(name: str, text: str) -> str:
-    """Render the card of a shipped checkpoint; the descriptions of its data are taken from the shipped card, `text`."""
+    """Render the card of a shipped checkpoint; the descriptions of its data are taken from the
+    shipped card, `text`."""
     directory = CHECKPOINT_DIR / name
     values = {"provenance": PROVENANCES[name], "metrics": read_json(directory / METRICS)}
     if name in NETWORKS:
@@ -31,7 +35,12 @@ def render_shipped_card(name: str, text: str) -> str:
         return render_card("network", **values, data=data, description=description)
     if name in GRIDS:
         formula = msgspec.convert(read_json(directory / CONFIG), LexicalParameters).describe()
-        values |= {"name": name, "formula": formula, "data": JUDGED_CREDIT, "evaluations": (CROSS_VALIDATED, IN_SAMPLE)}
+        values |= {
+            "name": name,
+            "formula": formula,
+            "data": JUDGED_CREDIT,
+            "evaluations": (CROSS_VALIDATED, IN_SAMPLE),
+        }
         return render_card("grid", **values, measures=SELECTION_MEASURES)
     model = msgspec.convert(read_json(directory / CONFIG), LinearFusion)
     tables = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))
@@ -42,7 +51,13 @@ def render_shipped_card(name: str, text: str) -> str:
 def test_shipped_card_equals_a_rendered_card(name: str) -> None:
     text = (CHECKPOINT_DIR / name / CARD).read_text(encoding="utf-8")
     licence = "CC BY-SA" if name == "tfr_bert" else "CC BY 4.0"
-    encoder_licence = "; layers of the encoder: Apache-2.0" if "encoder" in PROVENANCES[name] else ""
-    card, licence = render_shipped_card(name, text), f" Licence of the weights: {licence}{encoder_licence}."
+    encoder_licence = (
+        "; layers of the encoder: Apache-2.0" if "encoder" in PROVENANCES[name] else ""
+    )
+    card, licence = (
+        render_shipped_card(name, text),
+        f" Licence of the weights: {licence}{encoder_licence}.",
+    )
     assert licence in card
-    assert text in (card, card.replace(licence, ""))  # a card states no licence if its checkpoint was made before cards did
+    # a card states no licence if its checkpoint was made before cards did
+    assert text in (card, card.replace(licence, ""))

@@ -3,10 +3,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
-from submission.errors import InputError
-from training.paths import PUBLISHED, RESULTS
-from training.report.published import NOT_COMPARABLE, NOT_RUN, PAGE, count_items_not_run, load_publication, write_published
+from aragorn.errors import InputError
+from aragorn_training.paths import PUBLISHED, RESULTS
+from aragorn_training.report.published import (
+    NOT_COMPARABLE,
+    NOT_RUN,
+    PAGE,
+    count_items_not_run,
+    load_publication,
+    write_published,
+)
 
 ITEMS = {  # the tables and figures that the page must contain
     "augmented_sbert": [
@@ -36,16 +42,23 @@ def publications():
 
 
 def test_page_contains_all_items(publications):
-    assert {publication.name: [item.name for item in publication.items] for publication in publications} == ITEMS
+    assert {
+        publication.name: [item.name for item in publication.items] for publication in publications
+    } == ITEMS
 
 
 def test_page_is_generated(tmp_path: Path):
     write_published(tmp_path / "published.md")
-    assert (tmp_path / "published.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    assert (tmp_path / "published.md").read_text(encoding="utf-8") == PAGE.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_page_has_each_published_figure():
-    rows = {tuple(line.strip("| ").split(" | ")[:3]) for line in PAGE.read_text(encoding="utf-8").splitlines()}
+    rows = {
+        tuple(line.strip("| ").split(" | ")[:3])
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+    }
     for file in PUBLISHED.glob("*.toml"):
         table = pd.read_csv(file.with_suffix(".csv"), dtype=str, keep_default_na=False)
         assert {*table[["row", "measure", "theirs"]].itertuples(index=False, name=None)} <= rows
@@ -54,35 +67,80 @@ def test_page_has_each_published_figure():
 def test_all_figures_are_shown_and_differences_have_reasons(publications, tmp_path: Path):
     write_published(tmp_path / "published.html")
     page = (tmp_path / "published.html").read_text(encoding="utf-8")
-    items = [(f"{publication.name}, {item.name}", item) for publication in publications for item in publication.items]
+    items = [
+        (f"{publication.name}, {item.name}", item)
+        for publication in publications
+        for item in publication.items
+    ]
     figures = [(name, figure) for name, item in items for figure in item.figures]
     assert page.count('<td class="number">') >= 3 * len(figures)
-    assert f"{count_items_not_run(publications)} tables or figures have rows that are not run" in page
-    assert count_items_not_run(publications) == len({name for name, figure in figures if figure.verdict == NOT_RUN}) <= 10
-    assert not [(name, figure) for name, figure in figures if figure.verdict.startswith("not") and not figure.reason]
+    assert (
+        f"{count_items_not_run(publications)} tables or figures have rows that are not run" in page
+    )
+    assert (
+        count_items_not_run(publications)
+        == len({name for name, figure in figures if figure.verdict == NOT_RUN})
+        <= 10
+    )
+    assert not [
+        (name, figure)
+        for name, figure in figures
+        if figure.verdict.startswith("not") and not figure.reason
+    ]
 
 
 def test_gains_and_best_networks_are_those_of_the_tables():
-    items = {item.name: item.figures for item in load_publication(PUBLISHED / "hollatz_2022.toml").items}
-    names = [row.split(", ")[::-1] for row in dict.fromkeys(figure.row for figure in items["Tables 5.4 to 5.15: gains"])]
+    items = {
+        item.name: item.figures for item in load_publication(PUBLISHED / "hollatz_2022.toml").items
+    }
+    names = [
+        row.split(", ")[::-1]
+        for row in dict.fromkeys(figure.row for figure in items["Tables 5.4 to 5.15: gains"])
+    ]
     for index, (years, model) in enumerate(names, 4):
         table = {(figure.row, figure.measure): figure for figure in items[f"Table 5.{index}"]}
         for gain in items["Tables 5.4 to 5.15: gains"][5 * (index - 4) : 5 * (index - 3)]:
-            original, enriched = (table[row, gain.measure] for row in ("args.me", "With pools, topics and conclusions"))
-            assert float(gain.theirs) == pytest.approx(float(enriched.theirs) - float(original.theirs))
+            original, enriched = (
+                table[row, gain.measure]
+                for row in ("args.me", "With pools, topics and conclusions")
+            )
+            assert float(gain.theirs) == pytest.approx(
+                float(enriched.theirs) - float(original.theirs)
+            )
             assert gain.ours == pytest.approx(enriched.ours - original.ours, abs=1e-5)
-        candidates = [figure for (row, measure), figure in table.items() if measure == "nDCG@5 condensed" and figure.ours]
-        best = next(figure for figure in items["Table 5.3"] if figure.row == f"{years}, {model}" and figure.measure[0] == "n")
-        assert best.ours == max(figure.ours for figure in candidates if not figure.row.endswith("fastText"))
+        candidates = [
+            figure
+            for (row, measure), figure in table.items()
+            if measure == "nDCG@5 condensed" and figure.ours
+        ]
+        best = next(
+            figure
+            for figure in items["Table 5.3"]
+            if figure.row == f"{years}, {model}" and figure.measure[0] == "n"
+        )
+        assert best.ours == max(
+            figure.ours for figure in candidates if not figure.row.endswith("fastText")
+        )
 
 
-@pytest.mark.parametrize(("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")])
+@pytest.mark.parametrize(
+    ("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")]
+)
 def test_official_results_are_not_compared_with_those_of_the_excerpt(name: str, item: str):
     systems = pd.read_csv(RESULTS / "systems.csv", index_col=["system", "year", "measure"])["mean"]
-    [figures] = (entry.figures for entry in load_publication(PUBLISHED / f"{name}.toml").items if entry.name == item)
+    [figures] = (
+        entry.figures
+        for entry in load_publication(PUBLISHED / f"{name}.toml").items
+        if entry.name == item
+    )
     assert {figure.verdict for figure in figures} == {NOT_COMPARABLE}
     ours = {figure.row: figure.ours for figure in figures}
-    for row, system in {"GRU": "gru", "KNRM": "knrm", "SNRM": "snrm", "Aggregation": "ensemble_thesis"}.items():
+    for row, system in {
+        "GRU": "gru",
+        "KNRM": "knrm",
+        "SNRM": "snrm",
+        "Aggregation": "ensemble_thesis",
+    }.items():
         assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5 (Touché)"])
 
 
@@ -122,7 +180,8 @@ def test_missing_figure_is_an_error(tmp_path: Path, settings, message):
 
 
 def load_figure(directory: Path, settings: str, theirs: str, select: str = 'where = { row = "A" }'):
-    """Load the only figure of a publication whose table is `settings`; ours is 5, its spread .5 and its interval 3 to 6."""
+    """Load the only figure of a publication whose table is `settings`; ours is 5, its spread .5 and
+    its interval 3 to 6."""
     (directory / "ours.csv").write_text("row,kind,mean,sd,low,high\nA,x,5,.5,3,6\nC,x,1,1,1,1\n")
     (directory / "paper.csv").write_text(f"item,row,measure,theirs\nTable 1,A,MAP,{theirs}\n")
     head = f'title = "A paper"\n[[item]]\nname = "Table 1"\ntitle = "results"\nfile = "{directory}/ours.csv"\nvalue = "mean"\n'

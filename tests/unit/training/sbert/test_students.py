@@ -11,31 +11,44 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.models.padding import pad
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
+from aragorn_training.__main__ import main
+from aragorn_training.data.pair_tables import load_validation_queries
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
+from aragorn_training.sbert import networks
+from aragorn_training.sbert.pairs import (
+    load_arguments,
+    retrieve_unlabelled_pairs,
+    sample_gold_pairs,
+)
+from aragorn_training.sbert.students import (
+    STUDENT_LOSSES,
+    TEACHER,
+    UNTRAINED,
+    VARIANTS,
+    StudentExperiment,
+    TrainingVariant,
+)
+from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
+from aragorn_training.sbert.validation import ConclusionValidator
+from aragorn_training.tasks import load_recipe
+from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 from datasets import Dataset
 from safetensors.torch import load
 from sentence_transformers import SentenceTransformer
 
-from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.padding import pad
-from submission.storage.artifact_store import ArtifactStore
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import read_files
 from tests.unit.training.conftest import sample_sentence
-from training.__main__ import main
-from training.data.pair_tables import load_validation_queries
-from training.fitting.recipe import Recipe
-from training.fitting.validation import build_encoder_scorer, validate_candidates
-from training.sbert import networks
-from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
-from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, TrainingVariant
-from training.sbert.trainer import LengthBucketSampler, TrainingSetup
-from training.sbert.validation import ConclusionValidator
-from training.tasks import load_recipe
-from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
 CPU = torch.device("cpu")
-CROSS_ENTROPY = networks.TrainingConfig("cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1)
+CROSS_ENTROPY = networks.TrainingConfig(
+    "cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1
+)
 COSINE = networks.TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1)
 
 
@@ -46,11 +59,14 @@ def pairs() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["first", "second", "label"])
 
 
-def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pairs: pd.DataFrame) -> None:
+def test_teacher_labels_both_orders_in_the_training_precision(
+    encoder: Path, pairs: pd.DataFrame
+) -> None:
     model = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
     scores = networks.score_pairs(model, pairs)
     exact, rounded = (
-        networks.predict_labels(model, pairs, replace(CROSS_ENTROPY, bfloat16=bfloat16)) for bfloat16 in (False, True)
+        networks.predict_labels(model, pairs, replace(CROSS_ENTROPY, bfloat16=bfloat16))
+        for bfloat16 in (False, True)
     )
     assert np.array_equal(exact, scores)
     assert rounded.dtype == np.float32
@@ -60,39 +76,63 @@ def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pai
     assert rows.equals(pd.concat([pairs, swapped], ignore_index=True)[rows.columns])
 
 
-@pytest.mark.parametrize(("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})])
+@pytest.mark.parametrize(
+    ("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})]
+)
 @pytest.mark.parametrize("config", [CROSS_ENTROPY, COSINE])
 def test_frozen_blocks_neither_train_nor_drop_out(
     encoder: Path, frozen: int, trainable: set[str], config: networks.TrainingConfig
 ) -> None:
     model = networks.build_network(encoder, replace(config, frozen_blocks=frozen), 0, CPU).train()
-    parts = [name.split(".") for name in load(networks.serialise_trainable_state(model)) if "pooler" not in name]
+    parts = [
+        name.split(".")
+        for name in load(networks.serialise_trainable_state(model))
+        if "pooler" not in name
+    ]
     blocks = {part[part.index("layer") + 1] if "layer" in part else part[-3] for part in parts}
-    assert blocks == trainable | ({"model"} if config is CROSS_ENTROPY else set())  # 0.model.classifier.weight
+    # 0.model.classifier.weight
+    assert blocks == trainable | ({"model"} if config is CROSS_ENTROPY else set())
     ids = torch.arange(5, 17)[None]
-    first, second = (networks.get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states for _ in range(2))
-    assert [torch.equal(*states) for states in zip(first, second, strict=True)] == [frozen == 2] * 3 + [False] * 2
+    first, second = (
+        networks.get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states
+        for _ in range(2)
+    )
+    assert [torch.equal(*states) for states in zip(first, second, strict=True)] == [
+        frozen == 2
+    ] * 3 + [False] * 2
     network = networks.build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
     block = networks.get_encoder(network).encoder.layer[-1]
     assert (block.attention.self.dropout.p, block.output.dropout.p) == (0, 0.1)
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool) -> None:
+def test_shared_frozen_layers_encode_each_text_once(
+    encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool
+) -> None:
     training = replace(COSINE, learning_rate=0.001, bfloat16=bfloat16)
     before = networks.score_pairs(networks.build_network(encoder, training, 0, CPU), pairs)
     shared, computed_lengths = networks.build_frozen_layers(encoder, training, CPU), list[int]()
-    shared.layers[1].register_forward_hook(lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1]))
+    shared.layers[1].register_forward_hook(
+        lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1])
+    )
     # fill the cache in inference mode, without gradients
-    networks.encode_texts(networks.build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
-    models = [TrainingSetup(encoder, training, pairs, CPU, layers).train(0, tmp_path) for layers in (None, shared)]
+    networks.encode_texts(
+        networks.build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist()
+    )
+    models = [
+        TrainingSetup(encoder, training, pairs, CPU, layers).train(0, tmp_path)
+        for layers in (None, shared)
+    ]
     scores = [networks.score_pairs(model, pairs) for model in models]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
     with pytest.raises(ValueError, match="weights do not match the network"):
         networks.load_trainable_state(
-            models[1], networks.serialise_trainable_state(networks.build_network(encoder, CROSS_ENTROPY, 0, CPU))
+            models[1],
+            networks.serialise_trainable_state(
+                networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
+            ),
         )
 
 
@@ -103,7 +143,9 @@ def test_batches_group_pairs_of_similar_length() -> None:
     batches = list(sampler)
     assert len(batches) == len(sampler) == 13
     assert sorted(index for batch in batches for index in batch) == list(range(203))
-    spread = max(max(lengths[n] for n in batch) - min(lengths[n] for n in batch) for batch in batches)
+    spread = max(
+        max(lengths[n] for n in batch) - min(lengths[n] for n in batch) for batch in batches
+    )
     assert spread < 20  # of 100
     assert [max(batch) for batch in batches] != sorted(max(batch) for batch in batches)
     assert list(sampler) == batches
@@ -162,13 +204,18 @@ def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) 
     by_premise = train.set_index("premise")
     for first, second, label in pairs.itertuples(index=False):
         assert (by_premise.loc[second, "conclusion"] == first) == (label == 1)
-    docnos, negatives = by_premise.loc[pairs["second"], "docno"].tolist(), train.set_index("docno")["unrelated_docnos"]
+    docnos, negatives = (
+        by_premise.loc[pairs["second"], "docno"].tolist(),
+        train.set_index("docno")["unrelated_docnos"],
+    )
     assert len({*docnos[:50]}) == 50
     assert docnos[50:] == [negatives[docno][0] for docno in docnos[:50]]
     assert not pairs.equals(reseeded)
 
 
-def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(train: pd.DataFrame, tmp_path: Path) -> None:
+def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(
+    train: pd.DataFrame, tmp_path: Path
+) -> None:
     def retrieve(arguments: pd.DataFrame, labelled: pd.DataFrame, name: str) -> pd.DataFrame:
         return retrieve_unlabelled_pairs(arguments, labelled, 3, ArtifactStore(tmp_path / name, {}))
 
@@ -206,34 +253,66 @@ def test_validator_metrics_match_brute_force_and_fit(
     }
     values = {name: 100 * by_query.mean() for name, by_query in expected.items()}
     assert validator.measure_retrieval(model, False) == pytest.approx(values, abs=1e-3)
-    queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)  # MAP@20 equals that of `fit`
+    # MAP@20 equals that of `fit`
+    queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)
     scorer = build_encoder_scorer(PretrainedEncoder(str(encoder)), CPU)
     map_at_20 = validate_candidates(queries, np.arange(25), scorer)[0]["MAP@20"]
     assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
 
 
-def test_teacher_labels_the_silver_pairs(work_dir: Path, recipe_file: str, other_encoder: Path) -> None:
+def test_teacher_labels_the_silver_pairs(
+    work_dir: Path, recipe_file: str, other_encoder: Path
+) -> None:
     recipe, teacher = load_recipe(recipe_file), str(other_encoder)
     experiment = build_experiment(work_dir, recipe)
     fine_tuned = build_experiment(work_dir, recipe, teacher_encoder=teacher)
     zero_shot = build_experiment(work_dir, recipe, teacher_encoder=teacher, train_teacher=False)
-    silver, labels = experiment.silver, [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)]
-    untrained = networks.build_network(other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU)
+    silver, labels = (
+        experiment.silver,
+        [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)],
+    )
+    untrained = networks.build_network(
+        other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU
+    )
     assert labels[2] == pytest.approx(networks.score_pairs(untrained, silver), abs=1e-6)
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
-    assert labels[0] == pytest.approx(networks.score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6)
+    assert labels[0] == pytest.approx(
+        networks.score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6
+    )
     assert len(silver) == 30
     training_pairs = experiment._build_setup(TrainingVariant("cosine", "gold and silver")).pairs
-    assert training_pairs[["first", "second", "label"]].equals(pd.concat([experiment.gold, silver], ignore_index=True))
-    changes: list[dict[str, object]] = [{"gold_arguments": 21}, {"bm25_depth": 4}, {"max_silver_pairs": 31}]
-    experiments = [experiment, fine_tuned, zero_shot, *(build_experiment(work_dir, recipe, **change) for change in changes)]
+    assert training_pairs[["first", "second", "label"]].equals(
+        pd.concat([experiment.gold, silver], ignore_index=True)
+    )
+    changes: list[dict[str, object]] = [
+        {"gold_arguments": 21},
+        {"bm25_depth": 4},
+        {"max_silver_pairs": 31},
+    ]
+    experiments = [
+        experiment,
+        fine_tuned,
+        zero_shot,
+        *(build_experiment(work_dir, recipe, **change) for change in changes),
+    ]
     assert len({part.get_cache_key(TEACHER) for part in experiments}) == 6
 
 
 @pytest.mark.slow
-def test_study_reuses_cached_results_and_weights(work_dir: Path, recipe_file: str, tmp_path: Path) -> None:
+def test_study_reuses_cached_results_and_weights(
+    work_dir: Path, recipe_file: str, tmp_path: Path
+) -> None:
     def run(name: str) -> pd.DataFrame:
-        flags = ["--work-dir", str(work_dir), "-o", str(tmp_path / f"{name}.csv"), "--recipe", recipe_file, "--device", "cpu"]
+        flags = [
+            "--work-dir",
+            str(work_dir),
+            "-o",
+            str(tmp_path / f"{name}.csv"),
+            "--recipe",
+            recipe_file,
+            "--device",
+            "cpu",
+        ]
         assert main(["study", "students", *flags]) == 0
         return pd.read_csv(tmp_path / f"{name}.csv", keep_default_na=False)
 
@@ -248,10 +327,20 @@ def test_study_reuses_cached_results_and_weights(work_dir: Path, recipe_file: st
     assert read_files(work_dir / "students") == weights
 
 
-def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str, tmp_path: Path) -> None:
+def test_fit_saves_the_student_as_a_checkpoint(
+    work_dir: Path, recipe_file: str, tmp_path: Path
+) -> None:
     output = tmp_path / "sbert"
-    assert main(["fit", recipe_file, "--work-dir", str(work_dir), "-o", str(output), "--device", "cpu"]) == 0
-    checkpoint, experiment = load_checkpoint(output), build_experiment(work_dir, load_recipe(recipe_file))
+    assert (
+        main(
+            ["fit", recipe_file, "--work-dir", str(work_dir), "-o", str(output), "--device", "cpu"]
+        )
+        == 0
+    )
+    checkpoint, experiment = (
+        load_checkpoint(output),
+        build_experiment(work_dir, load_recipe(recipe_file)),
+    )
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     with torch.inference_mode():

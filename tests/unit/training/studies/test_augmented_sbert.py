@@ -1,4 +1,5 @@
-"""Tests of the Augmented SBERT study and of its sweeps on small data: tables, trials and metrics."""
+"""Tests of the Augmented SBERT study and of its sweeps on small data: tables, trials and
+metrics."""
 
 from collections.abc import Callable
 from functools import partialmethod
@@ -9,19 +10,26 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from aragorn.errors import TrainingError
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn_training.__main__ import main
+from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
+from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
+from aragorn_training.studies.augmented_sbert import metrics, sweeps, trial
+from aragorn_training.studies.augmented_sbert.published import load_result, load_sweep_result
+from aragorn_training.studies.augmented_sbert.study import Cell, _summarise
+from aragorn_training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_cells, summarise
+from aragorn_training.studies.augmented_sbert.trial import (
+    BM25_SEMANTIC,
+    STRATEGIES,
+    Encoders,
+    Settings,
+    Trial,
+    TrialResult,
+)
 
-from submission.errors import TrainingError
-from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
-from training.__main__ import main
-from training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from training.sbert.networks import TrainingConfig, get_encoder, score_pairs
-from training.studies.augmented_sbert import metrics, sweeps, trial
-from training.studies.augmented_sbert.published import load_result, load_sweep_result
-from training.studies.augmented_sbert.study import Cell, _summarise
-from training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_cells, summarise
-from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Settings, Trial, TrialResult
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -41,21 +49,31 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: Patch) -> Callable[..., int]:
-    """Return a function that runs a study with small networks and one seed, and returns the exit code."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
+    """Return a function that runs a study with small networks and one seed, and returns the exit
+    code."""
+    monkeypatch.setattr("aragorn.inference.pretrained.ENCODER_DIR", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
     small = partialmethod(Settings.__init__, student=STUDENT, n_seeds=1, silver_ratio=1.0)
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings are pickled
 
     def run_study(name: str, *flags: str, study: str = "augmented-sbert") -> int:
-        paths = ["-i", str(similarity), "--work-dir", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
+        paths = [
+            "-i",
+            str(similarity),
+            "--work-dir",
+            str(tmp_path / name),
+            "-o",
+            str(tmp_path / f"{name}.csv"),
+        ]
         options = ["--encoder", "tiny", "--device", "cpu", "--repetitions", "1", "--processes", "1"]
         return main(["study", study, *paths, *options, *flags])
 
     return run_study
 
 
-def test_study_caches_results_and_keeps_other_rows(run: Callable[..., int], tmp_path: Path, monkeypatch: Patch) -> None:
+def test_study_caches_results_and_keeps_other_rows(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: Patch
+) -> None:
     evaluated: list[str] = []
 
     def evaluate(trial: Trial, network: str, source: Trial | None = None) -> TrialResult:
@@ -75,12 +93,19 @@ def test_study_caches_results_and_keeps_other_rows(run: Callable[..., int], tmp_
     assert len(evaluated) == len(TABLE_ROWS)  # all results are cached
 
 
-def test_study_rejects_bad_arguments_before_training(run: Callable[..., int], tmp_path: Path, capsys: Capture) -> None:
+def test_study_rejects_bad_arguments_before_training(
+    run: Callable[..., int], tmp_path: Path, capsys: Capture
+) -> None:
     (tmp_path / "other.csv").write_text("loss,pairs\n")
     for name, flags, code, message in (
         ("other", ("--part", "mrpc"), 3, "other.csv: not a table of this study"),
         ("none", ("--part", "mrpc", "--encoder", "huge"), 4, "huge/config.json: missing"),
-        ("none", ("--part", "bws_in", "--teacher", str(tmp_path / "absent")), 4, "absent/config.json: missing"),
+        (
+            "none",
+            ("--part", "bws_in", "--teacher", str(tmp_path / "absent")),
+            4,
+            "absent/config.json: missing",
+        ),
     ):
         assert run(name, *flags) == code
         assert message in capsys.readouterr().err
@@ -88,18 +113,32 @@ def test_study_rejects_bad_arguments_before_training(run: Callable[..., int], tm
 
 
 @pytest.fixture
-def make_trial(similarity: Path, encoder: Path, other_encoder: Path, tmp_path: Path) -> Callable[..., Trial]:
+def make_trial(
+    similarity: Path, encoder: Path, other_encoder: Path, tmp_path: Path
+) -> Callable[..., Trial]:
     def make(task: str, teacher: Path = encoder) -> Trial:
         cache = ArtifactStore(tmp_path / task, {}, overwrite=True)
         settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
-        return Trial(LOADERS[task](similarity, 0), 0, settings, Encoders(teacher, encoder), cache, torch.device("cpu"))
+        return Trial(
+            LOADERS[task](similarity, 0),
+            0,
+            settings,
+            Encoders(teacher, encoder),
+            cache,
+            torch.device("cpu"),
+        )
 
     return make
 
 
-def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial: Callable[..., Trial]) -> None:
+def test_silver_pairs_exclude_gold_and_have_teacher_labels(
+    make_trial: Callable[..., Trial],
+) -> None:
     bws = make_trial("bws_cross")
-    gold = {frozenset(pair) for pair in zip(bws.gold.train["first"], bws.gold.train["second"], strict=True)}
+    gold = {
+        frozenset(pair)
+        for pair in zip(bws.gold.train["first"], bws.gold.train["second"], strict=True)
+    }
     teacher = bws.load_or_train_on_gold("cross_encoder")
     for strategy in STRATEGIES:
         silver = bws.build_silver_pairs(strategy)
@@ -120,7 +159,9 @@ def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial: Callable[.
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
 
 
-def test_teachers_may_start_from_another_encoder(make_trial: Callable[..., Trial], encoder: Path, other_encoder: Path) -> None:
+def test_teachers_may_start_from_another_encoder(
+    make_trial: Callable[..., Trial], encoder: Path, other_encoder: Path
+) -> None:
     bws = make_trial("bws_cross", other_encoder)
     for training, initial in ((TEACHER, other_encoder), (STUDENT, encoder)):
         weights = safetensors.torch.load_file(initial / "model.safetensors")
@@ -130,7 +171,14 @@ def test_teachers_may_start_from_another_encoder(make_trial: Callable[..., Trial
 
 def build_gold(is_binary: bool) -> PairDataset:
     labels = [1.0, 0.0, 1.0, 1.0, 0.0] if is_binary else [0.2, 0.4, 0.6, 0.8, 1.0]
-    pairs = pd.DataFrame({"first": ["a b"] * 5, "second": ["a b", "a c", "d e", "b A", "a"], "label": labels, "topic": ""})
+    pairs = pd.DataFrame(
+        {
+            "first": ["a b"] * 5,
+            "second": ["a b", "a c", "d e", "b A", "a"],
+            "label": labels,
+            "topic": "",
+        }
+    )
     return PairDataset("synthetic", is_binary, pairs, pairs, pairs.iloc[::-1])
 
 
@@ -141,15 +189,31 @@ def test_summary_has_means_over_repetitions_and_published_values() -> None:
         Cell("mrpc", 1, "bm25"): TrialResult(86.0, 83.0, 104, 30.0),
     }
     table = _summarise({"mrpc": build_gold(is_binary=True)}, results).set_index("network")
-    assert table.loc["bm25", ["test", "dev", "silver_pairs", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
+    assert table.loc[
+        "bm25", ["test", "dev", "silver_pairs", "seconds", "repetitions"]
+    ].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
     assert table.loc["bm25", ["test_sd", "dev_sd"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
-    columns = [f"published_{column}" for column in ("test", "test_sd", "dev", "dev_sd", "silver_pairs")]
+    columns = [
+        f"published_{column}" for column in ("test", "test_sd", "dev", "dev_sd", "silver_pairs")
+    ]
     assert table.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
     assert table.loc["untrained", [*columns, "test_sd"]].isna().all()
-    unpublished = [(task, name) for task in LOADERS for name in NETWORKS if load_result(task, name).test is None]
+    unpublished = [
+        (task, name)
+        for task in LOADERS
+        for name in NETWORKS
+        if load_result(task, name).test is None
+    ]
     assert unpublished == [(task, "untrained") for task in LOADERS]
-    sweeps = [("single_seed", "cross_encoder", 1), ("bm25_k", "bm25", 18), ("semantic_k", "semantic", 3), ("gold", "bm25", 3)]
-    results = [load_sweep_result(sweep, "bws_in", network, value) for sweep, network, value in sweeps]
+    sweeps = [
+        ("single_seed", "cross_encoder", 1),
+        ("bm25_k", "bm25", 18),
+        ("semantic_k", "semantic", 3),
+        ("gold", "bm25", 3),
+    ]
+    results = [
+        load_sweep_result(sweep, "bws_in", network, value) for sweep, network, value in sweeps
+    ]
     assert results == [65.91, 68.08, 65.39, None]
 
 
@@ -157,34 +221,58 @@ def test_graded_labels_are_evaluated_by_spearman() -> None:
     gold, scores = build_gold(is_binary=False), np.array([1.0, 2.0, 3.0, 5.0, 4.0])
     assert metrics.compute_dev_metric(gold, scores) == pytest.approx(90)
     assert metrics.compute_metrics(gold, scores, scores) == pytest.approx((90, -90))
-    assert metrics.compute_baseline_metrics(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
+    # overlaps 1, 1/3, 0, 1, 1/2
+    assert metrics.compute_baseline_metrics(gold)[0] == pytest.approx(-5.13, abs=0.01)
     for value in (0.5, float("nan")):
         with pytest.raises(TrainingError, match="lower the learning rate"):
             metrics.compute_dev_metric(gold, np.full(5, value))
 
 
 def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold() -> None:
-    gold, dev, test = build_gold(is_binary=True), np.array([0.9, 0.3, 0.8, 0.5, 0.6]), np.array([0.3, 0.9, 0.35, 0.1, 0.9])
-    assert metrics.compute_dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
-    assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))  # test labels 0, 1, 1, 0, 1
-    assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
+    gold, dev, test = (
+        build_gold(is_binary=True),
+        np.array([0.9, 0.3, 0.8, 0.5, 0.6]),
+        np.array([0.3, 0.9, 0.35, 0.1, 0.9]),
+    )
+    # threshold 0.5 or 0.3: three correct, one wrong
+    assert metrics.compute_dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)
+    # test labels 0, 1, 1, 0, 1
+    assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))
+    # everything positive: 2·0.6 / 1.6
+    assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))
 
 
-def test_sweeps_share_gold_networks_and_keep_other_rows(run: Callable[..., int], tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setitem(SWEEPS, "bm25_k", SWEEPS["bm25_k"]._replace(values=(1, 4), tasks=("bws_in",)))
-    monkeypatch.setitem(SWEEPS, "step_fraction", SWEEPS["step_fraction"]._replace(values=(0.5, 1.0), tasks=("bws_cross",)))
+def test_sweeps_share_gold_networks_and_keep_other_rows(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setitem(
+        SWEEPS, "bm25_k", SWEEPS["bm25_k"]._replace(values=(1, 4), tasks=("bws_in",))
+    )
+    monkeypatch.setitem(
+        SWEEPS,
+        "step_fraction",
+        SWEEPS["step_fraction"]._replace(values=(0.5, 1.0), tasks=("bws_cross",)),
+    )
     for name in ("step_fraction", "bm25_k"):
         assert run("sweeps", "--sweep", name, study="augmented-sbert-sweeps") == 0
     rows = pd.read_csv(tmp_path / "sweeps.csv")
     assert rows["sweep"].tolist() == ["bm25_k"] * 2 + ["step_fraction"] * 2
     silver_pairs = rows["silver_pairs"].tolist()
     assert 0 < silver_pairs[0] < silver_pairs[1]
-    assert rows["silver_low"].add(rows["silver_high"]).between(0, 1).tolist() == [True, True, False, False]  # NaN without pairs
+    # NaN without pairs
+    assert rows["silver_low"].add(rows["silver_high"]).between(0, 1).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     partial = rows[rows["network"] == PARTIAL]
     assert partial["repetitions"].tolist() == [5, 5]
     assert partial["correlation_with_end"].iloc[-1] == 1
     assert partial["test"].isna().all()
-    assert [file.parent.name[:11] for file in tmp_path.glob("sweeps/*/cross_encoder.safetensors")] == ["sweep-gold-"]
+    assert [
+        file.parent.name[:11] for file in tmp_path.glob("sweeps/*/cross_encoder.safetensors")
+    ] == ["sweep-gold-"]
 
 
 def test_cells_include_the_gold_networks_that_sweeps_share() -> None:
@@ -197,7 +285,12 @@ def test_cells_include_the_gold_networks_that_sweeps_share() -> None:
 
 def test_summary_has_published_results_by_value(similarity: Path) -> None:
     gold = {"bws_cross": LOADERS["bws_cross"](similarity, 0)}
-    results = {sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(50.0, 60.0 + k, 10, 1.0, 0.1 * k) for k in (3, 7)}
+    results = {
+        sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(
+            50.0, 60.0 + k, 10, 1.0, 0.1 * k
+        )
+        for k in (3, 7)
+    }
     table = summarise(gold, results).set_index("value")
     assert table["published_test"].to_dict() == {3: 60.02, 7: 61.48}
     assert table["test"].to_dict() == {3: 63.0, 7: 67.0}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from aragorn_training.__main__ import main
 
 from tests.unit.training.conftest import write_bws, write_mrpc
 from tests.unit.training.data.quality_files import write_quality
-from training.__main__ import main
 
 
 def test_data_are_described(tmp_path: Path) -> None:
@@ -15,13 +15,17 @@ def test_data_are_described(tmp_path: Path) -> None:
     write_mrpc(tmp_path, 24, 18)
     work = ["--work-dir", str(tmp_path / "work")]
     assert main(["prepare", "quality", "-i", str(write_quality(tmp_path / "data")), *work]) == 0
-    assert main(["study", "data", "-i", str(tmp_path), *work, "-o", str(tmp_path / "data.csv")]) == 0
+    assert (
+        main(["study", "data", "-i", str(tmp_path), *work, "-o", str(tmp_path / "data.csv")]) == 0
+    )
     table = pd.read_csv(tmp_path / "data.csv")
     values = table.set_index(["data", "part", "measure"])["value"].unstack("measure")
     assert values.loc["bws_cross", "pairs"].to_dict() == {"train": 200, "dev": 40, "test": 80}
     train = values.loc[("bws_cross", "train")]
     assert train.filter(like="share of labels").sum() == pytest.approx(1, abs=1e-3)
-    assert train["share of dissimilar pairs"] == pytest.approx(train.filter(regex=r"from 0\.[01] ").sum(), abs=1e-3)
+    assert train["share of dissimilar pairs"] == pytest.approx(
+        train.filter(regex=r"from 0\.[01] ").sum(), abs=1e-3
+    )
     test = values.loc[("bws_cross", "test")]
     assert test["baseline of unrelated sentences, mean"] < 10 < 80 < test["baseline"]
     lists = values.loc[("ukp", "all")]

@@ -1,13 +1,14 @@
-"""Tests of the quality metrics against hand-computed values and scipy, and of the length baseline."""
+"""Tests of the quality metrics against hand-computed values and scipy, and of the length
+baseline."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.studies.argument_quality import metrics
 from scipy.stats import spearmanr
 
 from tests.conftest import REAL_DATA
-from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.studies.argument_quality import metrics
 
 QUALITY = REAL_DATA / "quality"
 
@@ -18,8 +19,11 @@ def build_table(scores: list[float], words: list[int], topic: str = "ants") -> p
 
 
 def test_metrics_match_hand_computed_values() -> None:
-    labels, scores = [0.1, 0.4, 0.2, 0.4], np.array([1.0, 4.0, 3.0, 2.0])  # dense ranks 1 3 2 3, ranked as 3 2 3 1
-    values = metrics.evaluate_by_topic(build_table(labels, [4, 3, 2, 1]), scores).loc[("ukp", "ants")]
+    # dense ranks 1 3 2 3, ranked as 3 2 3 1
+    labels, scores = [0.1, 0.4, 0.2, 0.4], np.array([1.0, 4.0, 3.0, 2.0])
+    values = metrics.evaluate_by_topic(build_table(labels, [4, 3, 2, 1]), scores).loc[
+        ("ukp", "ants")
+    ]
     assert values.index.tolist() == list(metrics.MEASURES)
     # Spearman: ranks 1 3.5 2 3.5 and 1 4 3 2
     expected = {"Pearson": 0.60246, "Spearman": np.sqrt(0.4), "Kendall": 3 / np.sqrt(5 * 6)}
@@ -33,16 +37,25 @@ def test_metrics_match_hand_computed_values() -> None:
 
 
 def test_many_ranks_do_not_overflow() -> None:
-    values = metrics.evaluate_by_topic(build_table(list(range(1100)), [1 + n % 7 for n in range(1100)]), np.arange(1100.0))
-    assert values[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].iloc[0].tolist() == pytest.approx([1] * 6)
+    values = metrics.evaluate_by_topic(
+        build_table(list(range(1100)), [1 + n % 7 for n in range(1100)]), np.arange(1100.0)
+    )
+    assert values[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].iloc[
+        0
+    ].tolist() == pytest.approx([1] * 6)
 
 
 def test_metrics_are_computed_per_topic() -> None:
-    table = pd.concat([build_table([1, 2, 3], [1, 2, 4], "b"), build_table([1, 2, 3], [4, 2, 1], "a")], ignore_index=True)
+    table = pd.concat(
+        [build_table([1, 2, 3], [1, 2, 4], "b"), build_table([1, 2, 3], [4, 2, 1], "a")],
+        ignore_index=True,
+    )
     values = metrics.evaluate_by_topic(table, metrics.count_argument_words(table))
     assert values["Spearman"].to_dict() == pytest.approx({("ukp", "b"): 1, ("ukp", "a"): -1})
     assert values["partial Spearman (length)"].tolist() == [0, 0]
-    tied = metrics.evaluate_by_topic(table, np.ones(6))[["Pearson", "Spearman", "Kendall", "partial Spearman (length)"]]
+    tied = metrics.evaluate_by_topic(table, np.ones(6))[
+        ["Pearson", "Spearman", "Kendall", "partial Spearman (length)"]
+    ]
     assert (tied == 0).all(axis=None)
 
 
@@ -52,27 +65,42 @@ def test_partial_spearman_controls_for_length() -> None:
     labels, scores = (length + rng.normal(0, 3, 20) for _ in range(2))
     pairs = (labels, scores), (labels, length), (scores, length)
     spearman, labels_length, scores_length = (spearmanr(*pair).statistic for pair in pairs)
-    expected = (spearman - labels_length * scores_length) / np.sqrt((1 - labels_length**2) * (1 - scores_length**2))
+    expected = (spearman - labels_length * scores_length) / np.sqrt(
+        (1 - labels_length**2) * (1 - scores_length**2)
+    )
     assert metrics.partial_spearman(labels, scores, length) == pytest.approx(expected, abs=1e-6)
-    assert metrics.partial_spearman(labels, scores, np.ones(20)) == pytest.approx(spearman, abs=1e-6)
+    assert metrics.partial_spearman(labels, scores, np.ones(20)) == pytest.approx(
+        spearman, abs=1e-6
+    )
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
 @pytest.mark.parametrize(
     ("data", "sizes", "correlations"),
-    [(ukp_conv_arg_rank, (1052, 32, 16), (0.322, 0.597, 0.441)), (ibm_argq, (5298, 22, 11), (0.057, 0.056, 0.038))],
+    [
+        (ukp_conv_arg_rank, (1052, 32, 16), (0.322, 0.597, 0.441)),
+        (ibm_argq, (5298, 22, 11), (0.057, 0.056, 0.038)),
+    ],
     ids=["ukp", "ibm"],
 )
-def test_length_baseline_has_published_values(data: object, sizes: tuple[int, ...], correlations: tuple[float, ...]) -> None:
-    arguments = pd.concat([data.read_list(file) for file in data.list_files(QUALITY)]).assign(data="data")  # type: ignore
+def test_length_baseline_has_published_values(
+    data: object, sizes: tuple[int, ...], correlations: tuple[float, ...]
+) -> None:
+    arguments = pd.concat([data.read_list(file) for file in data.list_files(QUALITY)]).assign(
+        data="data"
+    )  # type: ignore
     assert (len(arguments), arguments["topic"].nunique(), arguments["debate"].nunique()) == sizes
     assert (arguments.groupby("debate")["topic"].nunique() == 2).all()
     assert arguments["docno"].is_unique
     means = metrics.evaluate_by_topic(arguments, metrics.count_argument_words(arguments)).mean()
-    assert tuple(means[["Pearson", "Spearman", "Kendall"]]) == pytest.approx(correlations, abs=0.001)
+    assert tuple(means[["Pearson", "Spearman", "Kendall"]]) == pytest.approx(
+        correlations, abs=0.001
+    )
     if data is ukp_conv_arg_rank:
         expected = [0.796, 0.822, 0.837, 0.437, 0.543, 0.594]
-        assert means[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].tolist() == pytest.approx(expected, abs=0.001)
+        assert means[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].tolist() == pytest.approx(
+            expected, abs=0.001
+        )
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
@@ -81,5 +109,9 @@ def test_length_correlates_with_quality_in_webis() -> None:
     assert (len(judged), judged["argument"].sum(), judged["qid"].nunique()) == (1610, 1271, 20)
     assert judged[[*webis_argquality.MODELS]].notna().sum().sum() == 3000 - 133  # duplicates
     arguments = judged.query("argument").assign(data="webis")
-    by_topic = metrics.evaluate_by_topic(arguments, metrics.count_argument_words(arguments))["Spearman"]
-    assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx((0.767, 0.59, 0.87), abs=0.006)
+    by_topic = metrics.evaluate_by_topic(arguments, metrics.count_argument_words(arguments))[
+        "Spearman"
+    ]
+    assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx(
+        (0.767, 0.59, 0.87), abs=0.006
+    )

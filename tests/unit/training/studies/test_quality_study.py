@@ -1,4 +1,5 @@
-"""Tests of the argument-quality study on small data: folds, settings, table, cached scores and errors."""
+"""Tests of the argument-quality study on small data: folds, settings, table, cached scores and
+errors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,37 +8,54 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.errors import InputError, TrainingError
+from aragorn_training.__main__ import main
+from aragorn_training.data.quality import DATASETS, load_table, prepare_quality
+from aragorn_training.evaluation.folds import split_folds
+from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.studies.argument_quality import protocol
+from aragorn_training.studies.argument_quality.metrics import MEASURES
+from aragorn_training.studies.argument_quality.protocol import (
+    N_DEV,
+    SETTINGS,
+    Setting,
+    SettingRunner,
+    list_cells,
+)
+from aragorn_training.studies.argument_quality.study import _build_key
+from aragorn_training.studies.argument_quality.table import _load_published, _tabulate_measures
+from aragorn_training.tasks.quality import QualitySpec
+from aragorn_training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
 from msgspec.structs import replace
 
-from submission.errors import InputError, TrainingError
 from tests.conftest import Capture, Patch, count_colours
 from tests.unit.training.data.quality_files import write_quality
-from training.__main__ import main
-from training.data.quality import DATASETS, load_table, prepare_quality
-from training.evaluation.folds import split_folds
-from training.fitting.listwise_losses import LOSSES
-from training.fitting.recipe import EncoderSettings, Recipe
-from training.studies.argument_quality import protocol
-from training.studies.argument_quality.metrics import MEASURES
-from training.studies.argument_quality.protocol import N_DEV, SETTINGS, Setting, SettingRunner, list_cells
-from training.studies.argument_quality.study import _build_key
-from training.studies.argument_quality.table import _load_published, _tabulate_measures
-from training.tasks.quality import QualitySpec
-from training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
 
 HINGE_RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
 Tables = dict[str, pd.DataFrame]
 
 
 def test_split_folds_depends_on_seed_and_rejects_few_names() -> None:
-    similar_names = ["", "\x00", "a", "a\x00"]  # a numpy array of strings drops trailing zero characters
-    assert sorted(name for fold in split_folds(similar_names, 4, 0, 0) for name in fold.test) == similar_names
+    # a numpy array of strings drops trailing zero characters
+    similar_names = ["", "\x00", "a", "a\x00"]
+    assert (
+        sorted(name for fold in split_folds(similar_names, 4, 0, 0) for name in fold.test)
+        == similar_names
+    )
     names = [str(n) for n in range(16)]
-    assert split_folds(names[::-1], 4, 3, 0) == split_folds(names, 4, 3, 0) != split_folds(names, 4, 3, 1)
+    assert (
+        split_folds(names[::-1], 4, 3, 0)
+        == split_folds(names, 4, 3, 0)
+        != split_folds(names, 4, 3, 1)
+    )
     assert sorted(len(fold.test) for fold in split_folds(names, 3, 3, 0)) == [5, 5, 6]
     assert len({fold.dev for fold in split_folds(names, 4, 3, 0)}) == 4
     for n_names, n_folds, dev in ((3, 4, 0), (8, 4, 6), (3, 1, 3)):
-        with pytest.raises(ValueError, match=f"{n_names} names: too few for {n_folds} folds with {dev} dev names each"):
+        with pytest.raises(
+            ValueError,
+            match=f"{n_names} names: too few for {n_folds} folds with {dev} dev names each",
+        ):
             split_folds(names[:n_names], n_folds, dev, 0)
 
 
@@ -60,15 +78,26 @@ def test_settings_split_no_debate(name: str, tables: Tables) -> None:
     for fold in range(setting.n_folds):
         rows = {split: runner.mask_split(fold, split) for split in ("train", "dev", "test")}
         assert (np.sum([*rows.values()], axis=0) == 1).all()
-        units = {split: set(runner.table.loc[mask, setting.group_by]) for split, mask in rows.items()}
-        assert not units["train"] & units["dev"] | units["train"] & units["test"] | units["dev"] & units["test"]
+        units = {
+            split: set(runner.table.loc[mask, setting.group_by]) for split, mask in rows.items()
+        }
+        assert (
+            not units["train"] & units["dev"]
+            | units["train"] & units["test"]
+            | units["dev"] & units["test"]
+        )
         assert set(runner.table.loc[rows["train"] | rows["dev"], "data"]) == {*setting.train_data}
         assert len(units["dev"]) == sum(N_DEV[data] for data in setting.train_data)
         tested += rows["test"]
-        if held_out := {"ukp_16_folds": ("debate", 2), "ukp_32_folds": ("topic", 1)}.get(name):  # unit and its topics
+        # unit and its topics
+        if held_out := {"ukp_16_folds": ("debate", 2), "ukp_32_folds": ("topic", 1)}.get(name):
             test = runner.table[rows["test"]]
             assert (test[held_out[0]].nunique(), test["topic"].nunique()) == (1, held_out[1])
-    assert (tested == 1).all() if setting.n_folds > 1 else (tested == runner.table["data"].isin(setting.test_data)).all()
+    assert (
+        (tested == 1).all()
+        if setting.n_folds > 1
+        else (tested == runner.table["data"].isin(setting.test_data)).all()
+    )
     assert "webis" not in setting.train_data
 
 
@@ -88,7 +117,10 @@ def test_cells_are_ordered_by_seed() -> None:
 def test_scores_of_the_test_folds_are_combined(tables: Tables) -> None:
     runner, rng = make_runner("ukp", tables), np.random.default_rng(0)
     fold_scores = [rng.normal(fold, fold + 1, len(runner.table)) for fold in range(4)]
-    plain, standardised = (runner.combine_test_scores(fold_scores, is_standardised) for is_standardised in (False, True))
+    plain, standardised = (
+        runner.combine_test_scores(fold_scores, is_standardised)
+        for is_standardised in (False, True)
+    )
     for fold, scores in enumerate(fold_scores):
         test, train = runner.mask_split(fold, "test"), scores[runner.mask_split(fold, "train")]
         assert plain[test] == pytest.approx(scores[test])
@@ -100,8 +132,13 @@ def test_scores_of_the_test_folds_are_combined(tables: Tables) -> None:
 
 def test_few_debates_raise(tables: Tables) -> None:
     five_debates = tables["ukp"]["debate"].unique()[:5]
-    with pytest.raises(InputError, match=r"ukp, split by debate: 5 names: too few for 4 folds .*; use the full data set"):
-        make_runner("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(five_debates)]})
+    with pytest.raises(
+        InputError,
+        match=r"ukp, split by debate: 5 names: too few for 4 folds .*; use the full data set",
+    ):
+        make_runner(
+            "ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(five_debates)]}
+        )
 
 
 RECIPE = """ranker = "tfr_bert"
@@ -123,15 +160,29 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def run(encoder: Path, tmp_path: Path, monkeypatch: Patch) -> Run:
-    """Return a function that runs the study with a small encoder and one seed, writes table.csv and returns the exit code."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
+    """Return a function that runs the study with a small encoder and one seed, writes table.csv and
+    returns the exit code."""
+    monkeypatch.setattr("aragorn.inference.pretrained.ENCODER_DIR", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
     work = ["--work-dir", str(tmp_path / "work")]
     assert main(["prepare", "quality", "-i", str(write_quality(tmp_path / "data", 8)), *work]) == 0
 
     def evaluate(*flags: str) -> int:
         paths = [*work, "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / "table.csv")]
-        return main(["study", "argument-quality", *paths, "--device", "cpu", "--processes", "1", "--repetitions", "1", *flags])
+        return main(
+            [
+                "study",
+                "argument-quality",
+                *paths,
+                "--device",
+                "cpu",
+                "--processes",
+                "1",
+                "--repetitions",
+                "1",
+                *flags,
+            ]
+        )
 
     return evaluate
 
@@ -150,7 +201,8 @@ def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: C
         *BASELINES, *LOSSES, "ensemble", "ensemble (standardised)", "ensemble of Favreau 2022", "Potash et al. 2019",
     ]  # fmt: skip
     rows = table.set_index(["network", "measure"]).sort_index()
-    assert rows.loc[("length", "Spearman"), "mean"] == pytest.approx(1, abs=1e-3)  # in these data length equals quality
+    # in these data length equals quality
+    assert rows.loc[("length", "Spearman"), "mean"] == pytest.approx(1, abs=1e-3)
     assert np.isnan(rows.loc[("Potash et al. 2019", "Spearman"), "mean"])
     published = _load_published("ukp")
     assert (published["mse"]["Spearman"], published["hinge"]["nDCG@15 exponential"]) == (0.68, 0.75)
@@ -158,7 +210,10 @@ def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: C
         assert {*rows.loc[loss].index} == {*MEASURES, "Spearman (dev)"}
         spearman = rows.loc[(loss, "Spearman")]
         assert spearman["published"] == published[loss]["Spearman"]
-        assert rows.loc[(loss, "nDCG@15 exponential"), "published"] == published[loss]["nDCG@15 exponential"]
+        assert (
+            rows.loc[(loss, "nDCG@15 exponential"), "published"]
+            == published[loss]["nDCG@15 exponential"]
+        )
         assert spearman["ci_low"] < spearman["mean"] < spearman["ci_high"]
     assert (rows.loc[[*LOSSES], "n_seeds"] == 1).all()
     assert rows.loc[[(loss, "Pearson") for loss in LOSSES], "mean"].nunique() == len(LOSSES)
@@ -168,44 +223,73 @@ def test_study_tabulates_transfer_and_reranking(run: Run, tmp_path: Path) -> Non
     assert run(*WEBIS) == 0
     assert count_colours((tmp_path / "table.png").read_bytes()) > 20
     table = read_table(tmp_path / "table.csv")
-    means = table[table["setting"] == "ukp+ibm_to_webis"].set_index(["target", "network", "measure"])["mean"].sort_index()
-    assert {*means.index.unique("target")} == {"combined", "rhetorical", "logical", "dialectical", ""}
+    means = (
+        table[table["setting"] == "ukp+ibm_to_webis"]
+        .set_index(["target", "network", "measure"])["mean"]
+        .sort_index()
+    )
+    assert {*means.index.unique("target")} == {
+        "combined",
+        "rhetorical",
+        "logical",
+        "dialectical",
+        "",
+    }
     assert {*means["combined"].index.unique("network")} == {*RERANKERS}
     combined = means["combined", "hinge", "Spearman"]
-    assert means["dialectical", "hinge", "Spearman"] == pytest.approx(-combined)  # opposite in these data
-    means = table[table["setting"] == "webis_reranking"].set_index(["target", "network", "measure"])["mean"].sort_index()
+    # opposite in these data
+    assert means["dialectical", "hinge", "Spearman"] == pytest.approx(-combined)
+    means = (
+        table[table["setting"] == "webis_reranking"]
+        .set_index(["target", "network", "measure"])["mean"]
+        .sort_index()
+    )
     original = means["", "original order"]
     assert original[RERANKING_MEASURES[0]] < 1
     for target in ("quality only", "relevance and quality"):
         for network in RERANKERS:
             row = means[target, network]
-            assert {*row.index} == {*RERANKING_MEASURES, *(f"Δ {name}" for name in RERANKING_MEASURES)}
+            assert {*row.index} == {
+                *RERANKING_MEASURES,
+                *(f"Δ {name}" for name in RERANKING_MEASURES),
+            }
             gains = [row[f"Δ {name}"] for name in RERANKING_MEASURES]
-            assert gains == pytest.approx([row[name] - original[name] for name in RERANKING_MEASURES], abs=2e-4)
+            assert gains == pytest.approx(
+                [row[name] - original[name] for name in RERANKING_MEASURES], abs=2e-4
+            )
 
 
 def test_rows_average_seeds_with_intervals_over_topics() -> None:
     seeds = [pd.DataFrame({"Spearman": values}) for values in ([0.2, 0.4, 0.6], [0.4, 0.6, 0.8])]
     [row] = _tabulate_measures(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
     assert (row["mean"], row["sd"]) == pytest.approx((0.5, 0.2 / 2**0.5))
-    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.3, 0.7))  # a resample may repeat one of three topics
+    # a resample may repeat one of three topics
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.3, 0.7))
     assert (row["measure"], row["n_seeds"], row["published"]) == ("Spearman", 2, 0.68)
 
 
-def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
+def test_cache_key_does_not_depend_on_the_settings_of_cells(
+    encoder: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr("aragorn.inference.pretrained.ENCODER_DIR", encoder.parent)
 
     def get_key(recipe: Recipe) -> object:
         return _build_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
 
     task = QualitySpec(("ukp",), loss="mse")
     recipe = Recipe(ranker="tfr_bert", task=task, encoder=EncoderSettings(name="tiny"))
-    assert get_key(recipe) == get_key(replace(recipe, seed=3, network={"topic": False}, task=replace(task, loss="hinge")))
+    assert get_key(recipe) == get_key(
+        replace(recipe, seed=3, network={"topic": False}, task=replace(task, loss="hinge"))
+    )
     assert get_key(recipe) != get_key(replace(recipe, task=replace(task, ranks_within="topic")))
-    assert get_key(recipe) != get_key(replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3)))
+    assert get_key(recipe) != get_key(
+        replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3))
+    )
 
 
-def test_study_reports_errors(run: Run, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_study_reports_errors(
+    run: Run, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     def diverge(*_: object) -> None:
         raise TrainingError("the loss is nan")
 
@@ -214,7 +298,11 @@ def test_study_reports_errors(run: Run, tmp_path: Path, monkeypatch: Patch, caps
     (tmp_path / "webis.toml").write_text(RECIPE.replace('"ibm"', '"webis"'))  # for testing only
     for code, message, flags in (
         (7, "ukp, pointwise, seed 0, fold 1: the loss is nan", ("--part", "ukp")),
-        (2, "the recipe of sbert has no [quality] table; choose a tfr_bert recipe", ("--recipe", "sbert")),
+        (
+            2,
+            "the recipe of sbert has no [quality] table; choose a tfr_bert recipe",
+            ("--recipe", "sbert"),
+        ),
         (2, "quality.datasets", ("--recipe", str(tmp_path / "webis.toml"))),
         (3, "prepare quality", (*WEBIS, "--work-dir", str(tmp_path / "empty"))),
     ):

@@ -1,4 +1,5 @@
-"""Tests of sampled pairs and of seed optimisation: selection, equality with an uninterrupted run, and resumption."""
+"""Tests of sampled pairs and of seed optimisation: selection, equality with an uninterrupted run,
+and resumption."""
 
 from functools import partial
 from pathlib import Path
@@ -8,15 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import gaussian_kde, ks_2samp
-
-from submission.errors import TrainingError
-from tests.unit.training.conftest import sample_sentence
-from training.sbert import trainer as sbert_trainer
-from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
-from training.sbert.pairs import subsample
-from training.sbert.trainer import TrainingSetup
-from training.studies.augmented_sbert.sampling import (
+from aragorn.errors import TrainingError
+from aragorn_training.sbert import trainer as sbert_trainer
+from aragorn_training.sbert.networks import (
+    Network,
+    TrainingConfig,
+    score_pairs,
+    serialise_trainable_state,
+)
+from aragorn_training.sbert.pairs import subsample
+from aragorn_training.sbert.trainer import TrainingSetup
+from aragorn_training.studies.augmented_sbert.sampling import (
     SentencePool,
     draw_class_ratio_mask,
     draw_density_mask,
@@ -25,7 +28,10 @@ from training.studies.augmented_sbert.sampling import (
     pair_by_cosine,
     sample_random_pairs,
 )
-from training.studies.augmented_sbert.trial import train_best_seed
+from aragorn_training.studies.augmented_sbert.trial import train_best_seed
+from scipy.stats import gaussian_kde, ks_2samp
+
+from tests.unit.training.conftest import sample_sentence
 
 rng = np.random.default_rng
 
@@ -34,41 +40,81 @@ rng = np.random.default_rng
 def sentences() -> SentencePool:
     """Return 60 sentences of 30 gold pairs, in three topics."""
     words = [f"{first}{second}ord" for first in "bcdfg" for second in "aeiou"]
-    texts = [f"{' '.join(rng(n).choice(words, 5))} {'abcdefghij'[n % 10] * 4}{'abcdefghij'[n // 10] * 3}" for n in range(60)]
+    texts = [
+        f"{' '.join(rng(n).choice(words, 5))} {'abcdefghij'[n % 10] * 4}{'abcdefghij'[n // 10] * 3}"
+        for n in range(60)
+    ]
     topics = [f"topic {n % 3}" for n in range(30)]
-    return SentencePool.from_pairs(pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics}))
+    return SentencePool.from_pairs(
+        pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics})
+    )
 
 
 def test_sentences_are_indexed_in_order_of_occurrence() -> None:
-    pairs = pd.DataFrame({"first": ["b", "a", "c"], "second": ["a", "d", "b"], "topic": ["x", "x", "y"]})
+    pairs = pd.DataFrame(
+        {"first": ["b", "a", "c"], "second": ["a", "d", "b"], "topic": ["x", "x", "y"]}
+    )
     sentences = SentencePool.from_pairs(pairs)
     assert sentences.texts == ["b", "a", "c", "d"]
     assert sentences.gold.tolist() == [[0, 1], [1, 3], [0, 2]]
-    assert [sorted(row.tolist()) for row in sentences.list_excluded_partners()] == [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
-    assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == [["b", "d"], ["a", "c"]]
+    assert [sorted(row.tolist()) for row in sentences.list_excluded_partners()] == [
+        [0, 1, 2],
+        [0, 1, 3],
+        [0, 2],
+        [1, 3],
+    ]
+    assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == [
+        ["b", "d"],
+        ["a", "c"],
+    ]
 
 
 def build_pool(*pairs: tuple[str, str]) -> SentencePool:
-    """Build the pool of gold pairs of one topic; the first sentences of all pairs precede the second sentences."""
-    return SentencePool.from_pairs(pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"]))
+    """Build the pool of gold pairs of one topic; the first sentences of all pairs precede the
+    second sentences."""
+    return SentencePool.from_pairs(
+        pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"])
+    )
 
 
 def test_bm25_pairs_match_hand_computed_values() -> None:
-    # Gold pairs (0 and 5, …) are excluded. "Eat" is rarer than "lions", so that 1 prefers 2 to 4 and 5; ties go to the first.
+    # Gold pairs (0 and 5, …) are excluded. "Eat" is rarer than "lions", so that 1 prefers 2 to 4
+    # and 5; ties go to the first.
     sentences = build_pool(
         ("lions roar loud", "lions sleep"), ("lions eat", "fish swim"), ("fish eat", "birds sing"),
         ("birds fly", "ships sail"), ("lions hunt", "bells ring"),
     )  # fmt: skip
     assert pair_by_bm25(sentences, 1).tolist() == [[0, 1], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7]]
-    assert pair_by_bm25(sentences, 2).tolist() == [[0, 1], [0, 4], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7], [4, 5]]
-    assert pair_by_bm25(build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), 1).tolist() == []
+    assert pair_by_bm25(sentences, 2).tolist() == [
+        [0, 1],
+        [0, 4],
+        [1, 2],
+        [1, 4],
+        [1, 5],
+        [2, 6],
+        [3, 7],
+        [4, 5],
+    ]
+    assert (
+        pair_by_bm25(
+            build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), 1
+        ).tolist()
+        == []
+    )
 
 
 def test_semantic_pairs_match_hand_computed_values() -> None:
     sentences = build_pool(("a", "d"), ("b", "e"), ("c", "f"))
-    angles = np.deg2rad([0, 20, 60, 10, 20, 100])  # the tie of b and e goes to b; each excludes its gold partner
+    # the tie of b and e goes to b; each excludes its gold partner
+    angles = np.deg2rad([0, 20, 60, 10, 20, 100])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1) * [[1], [2], [4], [8], [16], [1]]
-    assert pair_by_cosine(sentences, vectors, 1).tolist() == [[0, 1], [1, 2], [1, 3], [1, 5], [3, 4]]
+    assert pair_by_cosine(sentences, vectors, 1).tolist() == [
+        [0, 1],
+        [1, 2],
+        [1, 3],
+        [1, 5],
+        [3, 4],
+    ]
     pairs = [[0, 1], [0, 4], [1, 2], [1, 3], [1, 5], [2, 4], [3, 4], [4, 5]]
     assert pair_by_cosine(sentences, vectors, 2).tolist() == pairs
 
@@ -76,7 +122,12 @@ def test_semantic_pairs_match_hand_computed_values() -> None:
 def test_random_pairs_are_all_pairs_within_topics(sentences: SentencePool) -> None:
     pairs = sample_random_pairs(sentences, 10**6, rng(0)).tolist()
     gold, topics = sentences.gold.tolist(), sentences.topics
-    assert pairs == [[i, j] for i in range(60) for j in range(i + 1, 60) if topics[i] == topics[j] and [i, j] not in gold]
+    assert pairs == [
+        [i, j]
+        for i in range(60)
+        for j in range(i + 1, 60)
+        if topics[i] == topics[j] and [i, j] not in gold
+    ]
 
 
 def test_subsample_keeps_the_order() -> None:
@@ -96,8 +147,14 @@ def test_density_mask_approximates_the_gold_distribution() -> None:
     mask = draw_density_mask(scores, gold, rng(2))
     assert 100 < mask.sum() < 20_000
     assert ks_2samp(scores[mask], gold).statistic < 0.75 * ks_2samp(scores, gold).statistic
-    assert mask.tolist() == draw_density_mask(scores, gold, rng(2)).tolist() != draw_density_mask(scores, gold, rng(3)).tolist()
-    with pytest.raises(TrainingError, match=r"the teacher's scores of random pairs are all 0\.500000"):
+    assert (
+        mask.tolist()
+        == draw_density_mask(scores, gold, rng(2)).tolist()
+        != draw_density_mask(scores, gold, rng(3)).tolist()
+    )
+    with pytest.raises(
+        TrainingError, match=r"the teacher's scores of random pairs are all 0\.500000"
+    ):
         draw_density_mask(np.full(50, 0.5), gold, rng(0))
 
 
@@ -131,7 +188,12 @@ def make_setup(training: TrainingConfig, encoder: Path) -> TrainingSetup:
     """Return the setup of a run of ten steps, the last of which has a smaller batch."""
     rng = np.random.default_rng(0)
     rows = [(sample_sentence(rng), sample_sentence(rng), rng.random()) for _ in range(75)]
-    return TrainingSetup(encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), torch.device("cpu"))
+    return TrainingSetup(
+        encoder,
+        training,
+        pd.DataFrame(rows, columns=["first", "second", "label"]),
+        torch.device("cpu"),
+    )
 
 
 @pytest.fixture
@@ -149,7 +211,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
 
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
-def test_best_seed_equals_an_uninterrupted_run(training: TrainingConfig, encoder: Path, tmp_path: Path, steps: Steps) -> None:
+def test_best_seed_equals_an_uninterrupted_run(
+    training: TrainingConfig, encoder: Path, tmp_path: Path, steps: Steps
+) -> None:
     setup, seeds, scores = make_setup(training, encoder), [11, 12, 13], list[float]()
 
     def measure_or_stop(model: Network, max_calls: int = 6) -> float:
@@ -167,17 +231,23 @@ def test_best_seed_equals_an_uninterrupted_run(training: TrainingConfig, encoder
     assert steps[-10:] == [step for step in steps[:6] if step[0] == best] + steps[6:14]
 
     with pytest.raises(KeyboardInterrupt):
-        train_best_seed(setup, seeds, 0.2, partial(measure_or_stop, max_calls=5), tmp_path / "killed")
+        train_best_seed(
+            setup, seeds, 0.2, partial(measure_or_stop, max_calls=5), tmp_path / "killed"
+        )
     damaged = tmp_path / "killed" / "seed-11" / "optimizer.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     steps.clear()
-    resumed = train_best_seed(setup, seeds, 0.2, partial(measure_or_stop, max_calls=7), tmp_path / "killed")
+    resumed = train_best_seed(
+        setup, seeds, 0.2, partial(measure_or_stop, max_calls=7), tmp_path / "killed"
+    )
     assert scores[5:] == [scores[0], scores[2]]  # of the damaged and of the missing state
     assert len(steps) == 2 + 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 
 
-def test_ties_go_to_the_first_seed_with_one_schedule(encoder: Path, tmp_path: Path, steps: Steps) -> None:
+def test_ties_go_to_the_first_seed_with_one_schedule(
+    encoder: Path, tmp_path: Path, steps: Steps
+) -> None:
     train_best_seed(make_setup(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
     seeds, rates = zip(*steps, strict=True)
     assert seeds == (12, 12, 11, 11, *[12] * 8)

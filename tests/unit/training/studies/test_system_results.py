@@ -1,4 +1,5 @@
-"""Tests of the results of all systems: nested cross-validation, held-out years, tables and significance."""
+"""Tests of the results of all systems: nested cross-validation, held-out years, tables and
+significance."""
 
 import json
 import shutil
@@ -8,33 +9,38 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.data.runs import read_run
+from aragorn.storage.hashing import hash_input_files
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import Execution, iter_components
+from aragorn_training.__main__ import main
+from aragorn_training.data.quality import prepare_quality
+from aragorn_training.evaluation.evaluate import evaluate_run
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
+from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.paths import RESULTS
+from aragorn_training.report.system_table import HELD_OUT, MEASURES, NESTED, SELECTED
+from aragorn_training.studies import nested
+from aragorn_training.studies.nested import NestedTuning
+from aragorn_training.tuning.grid import Grid, JudgedTopics, load_grid
 
-from submission.__main__ import main as submission
-from submission.data.runs import read_run
-from submission.storage.hashing import hash_input_files
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution, iter_components
 from tests.conftest import ROOT
 from tests.unit.training.data.quality_files import write_quality
-from training.__main__ import main
-from training.data.quality import prepare_quality
-from training.evaluation.evaluate import evaluate_run
-from training.evaluation.qrels import read_qrels
-from training.evaluation.significance import bootstrap_means, compare_with_baseline
-from training.fusion.recipe import read_recipe
-from training.paths import RESULTS
-from training.report.system_table import HELD_OUT, MEASURES, NESTED, SELECTED
-from training.studies import nested
-from training.studies.nested import NestedTuning
-from training.tuning.grid import Grid, JudgedTopics, load_grid
 
-QRELS_NAMES = {2020: "touche2020-task1-", 2021: "touche-task1-51-100-"}  # starts of the names of the years' qrels
+# starts of the names of the years' qrels
+QRELS_NAMES = {2020: "touche2020-task1-", 2021: "touche-task1-51-100-"}
 
 
 @pytest.fixture
 def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce grids to three points, and the cross-validation to two partitions."""
-    monkeypatch.setattr(nested, "load_grid", lambda name: Grid({}, (points := load_grid(name).points)[:: len(points) // 2][:3]))
+    monkeypatch.setattr(
+        nested,
+        "load_grid",
+        lambda name: Grid({}, (points := load_grid(name).points)[:: len(points) // 2][:3]),
+    )
     monkeypatch.setattr(nested, "N_PARTITIONS", 2)
 
 
@@ -44,7 +50,10 @@ def judged_input(corpus: Path, tmp_path: Path) -> Path:
     directory = Path(shutil.copytree(corpus, tmp_path / "judged"))
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = dict(enumerate((arguments[index * 60]["conclusion"] for index in range(8)), 1))
-    body = "".join(f"<topic><number>{qid}</number><title>{title}</title></topic>" for qid, title in titles.items())
+    body = "".join(
+        f"<topic><number>{qid}</number><title>{title}</title></topic>"
+        for qid, title in titles.items()
+    )
     (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
     return directory
 
@@ -60,17 +69,27 @@ def judge(execution: Execution, seed: int) -> pd.DataFrame:
 @pytest.mark.usefixtures("small_grids")
 @pytest.mark.parametrize("name", ["dirichlet", "snrm", "tfr_bert", "fusion"])
 def test_tuning_does_not_depend_on_held_out_judgments(
-    name: str, judged_input: Path, all_checkpoints_dir: Path, tmp_path: Path, make_execution: Callable[..., Execution]
+    name: str,
+    judged_input: Path,
+    all_checkpoints_dir: Path,
+    tmp_path: Path,
+    make_execution: Callable[..., Execution],
 ) -> None:
     execution = make_execution(judged_input, checkpoints=all_checkpoints_dir)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory)
+    prepare_quality(
+        write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory
+    )
     qrels = judge(execution, 1)
     topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
     is_training = np.array([True] * 3 + [False] * 5)
-    mixed_qrels = qrels.assign(rel=qrels["rel"].where(qrels["qid"].isin(topics[:3]), 2 - qrels["rel"]))
+    mixed_qrels = qrels.assign(
+        rel=qrels["rel"].where(qrels["qid"].isin(topics[:3]), 2 - qrels["rel"])
+    )
     values = []
     for label, frame in (("first", qrels), ("mixed", mixed_qrels)):
-        judged = JudgedTopics(frame.reset_index(drop=True), {label: label}, topics, np.zeros(8, int))
+        judged = JudgedTopics(
+            frame.reset_index(drop=True), {label: label}, topics, np.zeros(8, int)
+        )
         tune = NestedTuning(judged, recipe, execution).get_tuning(name)
         assert tune
         values.append(tune(is_training))
@@ -90,7 +109,9 @@ def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch: pytest.Mo
 
     def tune(is_training: np.ndarray) -> np.ndarray:
         training_sets.append(is_training)
-        return np.where(is_training, np.nan, len(training_sets))[:, None] + np.zeros(len(nested.STORED_MEASURES))
+        return np.where(is_training, np.nan, len(training_sets))[:, None] + np.zeros(
+            len(nested.STORED_MEASURES)
+        )
 
     values = nested.cross_validate(tune, 11, "test")
     assert len(training_sets) == 5 * nested.N_PARTITIONS
@@ -102,11 +123,17 @@ def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def study(judged_input: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Callable[..., Execution]) -> list[str]:
-    """Write runs of three systems and qrels of two years, and return the command that tabulates the systems."""
+def study(
+    judged_input: Path,
+    checkpoints_copy: Path,
+    tmp_path: Path,
+    make_execution: Callable[..., Execution],
+) -> list[str]:
+    """Write runs of three systems and qrels of two years, and return the command that tabulates the
+    systems."""
     flags = [flag for name in ("dirichlet", "knrm", "bm25") for flag in ("--system", name)]
     inputs = ["-i", str(judged_input), "--checkpoints", str(checkpoints_copy), "--device", "cpu"]
-    assert submission(["rank", *inputs, "-o", str(tmp_path / "runs"), *flags]) == 0
+    assert aragorn(["rank", *inputs, "-o", str(tmp_path / "runs"), *flags]) == 0
     years = []
     for seed, (option, year) in enumerate((("--tuning", "2020"), ("--test", "2021"))):
         qrels = judge(make_execution(judged_input, checkpoints=checkpoints_copy), seed)
@@ -121,15 +148,19 @@ def study(judged_input: Path, checkpoints_copy: Path, tmp_path: Path, make_execu
 def test_study_tabulates_both_years(study: list[str], tmp_path: Path) -> None:
     assert main(study) == 0
     means, per_topic, tests = (
-        pd.read_csv(tmp_path / "tables" / f"systems{suffix}.csv") for suffix in ("", "_per_topic", "_significance")
+        pd.read_csv(tmp_path / "tables" / f"systems{suffix}.csv")
+        for suffix in ("", "_per_topic", "_significance")
     )
     protocols = means.set_index(["year", "system"])["protocol"].to_dict()
-    assert protocols == {(year, name): HELD_OUT for year in (2020, 2021) for name in ("bm25", "knrm", "dirichlet")} | {
-        (2020, "dirichlet"): NESTED
-    }
+    assert protocols == {
+        (year, name): HELD_OUT for year in (2020, 2021) for name in ("bm25", "knrm", "dirichlet")
+    } | {(2020, "dirichlet"): NESTED}
     assert set(means["family"]) == {"lexical", "neural re-ranker"}
     qrels = read_qrels(tmp_path / "2021.qrels")
-    values = {name: evaluate_run(read_run(tmp_path / "runs" / f"aragorn-{name}.txt"), qrels) for name in ("knrm", "dirichlet")}
+    values = {
+        name: evaluate_run(read_run(tmp_path / "runs" / f"aragorn-{name}.txt"), qrels)
+        for name in ("knrm", "dirichlet")
+    }
     rows = means[(means["year"] == 2021) & (means["system"] == "knrm")].set_index("measure")
     assert rows.index.tolist() == list(MEASURES)
     expected = bootstrap_means(values["knrm"][list(MEASURES)])
@@ -137,9 +168,15 @@ def test_study_tabulates_both_years(study: list[str], tmp_path: Path) -> None:
     assert rows["n"].tolist() == values["knrm"][list(MEASURES)].notna().sum().tolist()
     by_topic = per_topic[(per_topic["year"] == 2021) & (per_topic["system"] == "knrm")]
     np.testing.assert_allclose(by_topic[list(MEASURES)], values["knrm"][list(MEASURES)], atol=1e-6)
-    row = tests[(tests["year"] == 2021) & (tests["system"] == "knrm") & (tests["measure"] == "nDCG@5 all")].iloc[0]
-    p = compare_with_baseline({name: table["nDCG@5 all"] for name, table in values.items()}, "dirichlet").loc["knrm"]
-    assert [row["n"], row["difference"], row["p"]] == pytest.approx(p[["n_topics", "difference", "p_randomisation"]], abs=1e-6)
+    row = tests[
+        (tests["year"] == 2021) & (tests["system"] == "knrm") & (tests["measure"] == "nDCG@5 all")
+    ].iloc[0]
+    p = compare_with_baseline(
+        {name: table["nDCG@5 all"] for name, table in values.items()}, "dirichlet"
+    ).loc["knrm"]
+    assert [row["n"], row["difference"], row["p"]] == pytest.approx(
+        p[["n_topics", "difference", "p_randomisation"]], abs=1e-6
+    )
     assert row["p_holm"] >= row["p"]
     run = read_run(tmp_path / "runs" / "aragorn-knrm.txt")
     excluded = run.loc[run["rank"] == 1, "docno"]
@@ -150,7 +187,9 @@ def test_study_tabulates_both_years(study: list[str], tmp_path: Path) -> None:
         2020: ["bm25", "knrm"],
         2021: ["bm25", "knrm", "dirichlet"],
     }
-    means = evaluate_run(run[~run["docno"].isin(excluded)], qrels[~qrels["docno"].isin(excluded)])[list(MEASURES)].mean()
+    means = evaluate_run(run[~run["docno"].isin(excluded)], qrels[~qrels["docno"].isin(excluded)])[
+        list(MEASURES)
+    ].mean()
     rows = table[(table["year"] == 2021) & (table["system"] == "knrm")]
     np.testing.assert_allclose(rows["mean"], means, atol=1e-6)
 
@@ -163,7 +202,9 @@ def test_checkpoints_fitted_to_a_test_year_are_refused(
     hashes = hash_input_files([tmp_path / "2021.qrels"])
     file.write_text(json.dumps(json.loads(file.read_text()) | {"training_data": {"input": hashes}}))
     assert main(study) == 3
-    assert "provenance.json: contains 2021.qrels, so knrm is not held-out" in capsys.readouterr().err
+    assert (
+        "provenance.json: contains 2021.qrels, so knrm is not held-out" in capsys.readouterr().err
+    )
     (tmp_path / "runs" / "aragorn-bm25.txt").unlink()
     assert main(study) == 3
     assert "0 runs <team>-bm25.txt; expected one" in capsys.readouterr().err
@@ -173,8 +214,18 @@ def test_no_provenance_of_a_held_out_row_names_its_year() -> None:
     rows = pd.read_csv(RESULTS / "systems.csv")[["system", "year", "protocol"]].drop_duplicates()
     assert len(rows) == 2 * rows["system"].nunique()
     for system, year, protocol in rows.itertuples(index=False):
-        components = {component.checkpoint for component in iter_components(SYSTEMS[system].stage)} - {None}
-        provenances = [(ROOT / "checkpoints" / str(name) / "provenance.json").read_text() for name in components]
+        components = {
+            component.checkpoint for component in iter_components(SYSTEMS[system].stage)
+        } - {None}
+        provenances = [
+            (ROOT / "checkpoints" / str(name) / "provenance.json").read_text()
+            for name in components
+        ]
         is_fitted = any(QRELS_NAMES[year] in provenance for provenance in provenances)
         assert not is_fitted or protocol != HELD_OUT
-        assert (year, protocol) in {(2020, HELD_OUT), (2020, NESTED), (2020, SELECTED), (2021, HELD_OUT)}
+        assert (year, protocol) in {
+            (2020, HELD_OUT),
+            (2020, NESTED),
+            (2020, SELECTED),
+            (2021, HELD_OUT),
+        }

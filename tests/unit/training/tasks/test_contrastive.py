@@ -1,4 +1,5 @@
-"""Tests of the labels and losses of contrastive training and of distillation, and of the titles of distillation."""
+"""Tests of the labels and losses of contrastive training and of distillation, and of the titles of
+distillation."""
 
 import gzip
 import json
@@ -8,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from aragorn.models.padding import PaddedTexts
+from aragorn.models.rankers.snrm import SNRM
+from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
+from aragorn_training.data.distillation import DistillationSettings, _select_ranks
+from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
+from aragorn_training.data.split import CANDIDATES_PER_QUERY
+from aragorn_training.fitting.recipe import Recipe, TrainingSettings
+from aragorn_training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
+from aragorn_training.tasks.distillation import _shift_to_zero
 
-from submission.models.padding import PaddedTexts
-from submission.models.rankers.snrm import SNRM
 from tests.conftest import make_argument
-from training.data.debates import exclude_paraphrases, read_debate_titles
-from training.data.distillation import DistillationSettings, _select_ranks
-from training.data.pair_tables import TrainingPairs, ValidationQueries
-from training.data.split import CANDIDATES_PER_QUERY
-from training.fitting.recipe import Recipe, TrainingSettings
-from training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
-from training.tasks.distillation import _shift_to_zero
 
 CPU = torch.device("cpu")
 CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
@@ -28,9 +29,16 @@ PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
     recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=l1_weight), task=spec)
     queries = ValidationQueries(
-        PaddedTexts.from_ids([]), PaddedTexts.from_ids([]), np.empty((0, CANDIDATES_PER_QUERY), dtype=int), np.empty(0), [], []
+        PaddedTexts.from_ids([]),
+        PaddedTexts.from_ids([]),
+        np.empty((0, CANDIDATES_PER_QUERY), dtype=int),
+        np.empty(0),
+        [],
+        [],
     )
-    pairs = TrainingPairs(PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2]))
+    pairs = TrainingPairs(
+        PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2])
+    )
     return ContrastiveTask(pairs, queries, recipe, CPU)
 
 
@@ -39,7 +47,10 @@ def build_network_and_vectors() -> tuple[SNRM, np.ndarray, np.ndarray]:
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
     with torch.no_grad():
-        inputs = [PaddedTexts.from_ids(texts).batch(np.arange(4), CPU) for texts in (CONCLUSIONS, PREMISES)]
+        inputs = [
+            PaddedTexts.from_ids(texts).batch(np.arange(4), CPU)
+            for texts in (CONCLUSIONS, PREMISES)
+        ]
         queries, premises = (ranker.encode(*texts).numpy() for texts in inputs)
     return ranker, queries, premises
 
@@ -49,31 +60,56 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("weak_label_weight", "l1_weight"), [(0.0, 0.0), (1.0, 0.0), (0.25, 0.3)])
-def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight: float, l1_weight: float) -> None:
+def test_loss_interpolates_labels_and_adds_l1_penalty(
+    weak_label_weight: float, l1_weight: float
+) -> None:
     ranker, queries, premises = build_network_and_vectors()
-    task = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0), l1_weight)
+    task = build_task(
+        ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0), l1_weight
+    )
     scores = queries @ premises.T / 0.05
-    allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]  # without other premises of the same conclusion
-    hard = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
+    # without other premises of the same conclusion
+    allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
+    hard = -np.mean(
+        [
+            log_softmax(scores[row, columns])[columns.index(row)]
+            for row, columns in enumerate(allowed)
+        ]
+    )
     labels = np.exp(log_softmax(task.compute_query_log_likelihoods(np.arange(4))))
     weak = -(labels * log_softmax(scores)).sum(1).mean()
-    expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1_weight * (queries.sum() + premises.sum()) / 4
-    assert task.compute_loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
+    expected = (
+        (1 - weak_label_weight) * hard
+        + weak_label_weight * weak
+        + l1_weight * (queries.sum() + premises.sum()) / 4
+    )
+    assert task.compute_loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
-    likelihoods = build_task(ContrastiveSpec(mu=20.0)).compute_query_log_likelihoods(np.array([0, 3]))
-    counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
+    likelihoods = build_task(ContrastiveSpec(mu=20.0)).compute_query_log_likelihoods(
+        np.array([0, 3])
+    )
+    counts = (
+        np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10)
+        + 0.5
+    )
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
              sum(log(20 * probabilities[word] / (2 + 20)) for word in (2, 3))]  # fmt: skip
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
     constants = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
-    np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(constants)[:, None], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        likelihoods, np.array([first, second]) - np.array(constants)[:, None], rtol=0, atol=1e-9
+    )
 
 
 def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
-    arguments = [make_argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
+    arguments = [
+        make_argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)
+    ]
     content = json.dumps({"arguments": arguments}).encode()
     file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
     return file
@@ -87,25 +123,42 @@ def test_debate_titles_are_normalised_and_deduplicated(tmp_path: Path) -> None:
         {"sourceTitle": "4041313", "discussionTitle": ""},
         *({"discussionTitle": "Chess"}, {"discussionTitle": "Chess 2.0"}, {}),
     )
-    second = write_corpus(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"})
-    assert read_debate_titles([first, second]) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
+    second = write_corpus(
+        tmp_path / "idebate.json.gz",
+        {"discussionTitle": "ban bomb"},
+        {"discussionTitle": "Arm the police"},
+    )
+    assert read_debate_titles([first, second]) == [
+        "Arm the police",
+        "Ban the bomb!",
+        "Zoos are prisons",
+    ]
     assert read_debate_titles([second, first]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
 
 
-TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "Should abortion be legal?", "Why?"]
+TOPICS = [
+    "Should teachers get tenure?",
+    "Is vaping with e-cigarettes safe?",
+    "Should abortion be legal?",
+    "Why?",
+]
 
 
 @pytest.mark.parametrize(("title", "is_similar"), [
     ("Teacher tenure", True),  # both stems of the shorter title
-    ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three stems
+    # two of the topic's three stems
+    ("Resolved: in the US, teachers' unions should not have tenure for all", True),
     ("Teachers should be armed", False),  # one common stem
-    ("Abotion should be legal", True),  # the edit similarity of `abotion legal` and `abortion legal` is 96 %
+    # the edit similarity of `abotion legal` and `abortion legal` is 96 %
+    ("Abotion should be legal", True),
     ("Abortion", True),  # its only stem
     ("legal drugs", False),  # half of the stems of each, but only one
     ("whys and wherefores", False),  # stop words only
 ])  # fmt: skip
 def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
-    assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
+    assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == (
+        [] if is_similar else [title]
+    ) + ["Cats and dogs"]
 
 
 def test_labels_are_relative_to_the_minimum() -> None:
@@ -115,7 +168,10 @@ def test_labels_are_relative_to_the_minimum() -> None:
 def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled() -> None:
     settings = DistillationSettings(documents_per_title=5)
     samples = [_select_ranks(40, settings, seed).tolist() for seed in (*range(300), 0)]
-    assert all(ranks[:3] == [0, 1, 2] and ranks == sorted({*ranks}) and len(ranks) == 5 for ranks in samples)
+    assert all(
+        ranks[:3] == [0, 1, 2] and ranks == sorted({*ranks}) and len(ranks) == 5
+        for ranks in samples
+    )
     assert samples[0] == samples[-1]
     assert {rank for ranks in samples for rank in ranks} == set(range(40))
     assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]

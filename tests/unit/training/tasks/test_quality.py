@@ -7,39 +7,59 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.errors import InputError
+from aragorn.text.tokenisers import MaxLengths
+from aragorn_training.data.quality import COLUMNS
+from aragorn_training.evaluation.similarity import average_correlations
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
+from aragorn_training.studies.argument_quality.fit import score_arguments, train_network
+from aragorn_training.tasks.quality import QualitySpec, mask_held_out_debates
 
-from submission.errors import InputError
-from submission.text.tokenisers import MaxLengths
 from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
-from training.data.quality import COLUMNS
-from training.evaluation.similarity import average_correlations
-from training.fitting.initialisation import build_network
-from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
-from training.studies.argument_quality.fit import score_arguments, train_network
-from training.tasks.quality import QualitySpec, mask_held_out_debates
 
 CPU = torch.device("cpu")
-TRAINING = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1)
+TRAINING = TrainingSettings(
+    epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1
+)
 
 
 def build_recipe(encoder: Path, topic: bool = True, **fields: Any) -> Recipe:
-    """Build a recipe of TFR-BERT initialised from `encoder`; `fields` override the settings of the encoder."""
-    settings = EncoderSettings(**{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields})
+    """Build a recipe of TFR-BERT initialised from `encoder`; `fields` override the settings of the
+    encoder."""
+    settings = EncoderSettings(
+        **{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields}
+    )
     network, task = {"dropout": 0.0, "topic": topic}, QualitySpec(("ukp",), list_size=4)
     return Recipe(
-        ranker="tfr_bert", network=network, lengths=MaxLengths(20, 30), encoder=settings, task=task, training=TRAINING
+        ranker="tfr_bert",
+        network=network,
+        lengths=MaxLengths(20, 30),
+        encoder=settings,
+        task=task,
+        training=TRAINING,
     )
 
 
 def build_arguments(debates: int = 6) -> pd.DataFrame:
-    """Build debates of two topics each, in which the score of an argument is its number of `topic` tokens."""
+    """Build debates of two topics each, in which the score of an argument is its number of `topic`
+    tokens."""
     rng, rows = np.random.default_rng(debates), []
     for topic in range(2 * debates):
         for index in range(7):
             count = rng.integers(0, 9)
             text = " ".join(rng.permutation(["topic"] * count + ["filler"] * (8 - count)))
-            rows.append(("ukp", f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{topic}-{index}", text, float(count)))
+            rows.append(
+                (
+                    "ukp",
+                    f"d{topic // 2}",
+                    f"topic {chr(97 + topic)}",
+                    f"{topic}-{index}",
+                    text,
+                    float(count),
+                )
+            )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -56,7 +76,11 @@ def test_whole_debates_are_held_out(debates: int, held_out: int) -> None:
 
 
 def test_correlations_are_means_over_topics() -> None:
-    rows = [("ukp", "d", topic, f"{n}", "", float(n)) for topic, size in (("a", 4), ("b", 2)) for n in range(size)]
+    rows = [
+        ("ukp", "d", topic, f"{n}", "", float(n))
+        for topic, size in (("a", 4), ("b", 2))
+        for n in range(size)
+    ]
     table = pd.DataFrame(rows, columns=COLUMNS)
     correlations = average_correlations(table, np.array([1.0, 2, 3, 4, 5, 0]))
     assert correlations == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
@@ -66,16 +90,25 @@ def test_correlations_are_means_over_topics() -> None:
 
 
 @pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])
-def test_cached_frozen_layers_change_no_result(tmp_path: Path, monkeypatch: Patch, topic: bool, bfloat16: bool) -> None:
+def test_cached_frozen_layers_change_no_result(
+    tmp_path: Path, monkeypatch: Patch, topic: bool, bfloat16: bool
+) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
-    recipe = build_recipe(write_encoder(tmp_path / "still", 0, **no_dropout), topic, bfloat16=bfloat16)
+    recipe = build_recipe(
+        write_encoder(tmp_path / "still", 0, **no_dropout), topic, bfloat16=bfloat16
+    )
     table = build_arguments().iloc[::-1]
-    table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
+    table["premise"] = [
+        " ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])
+    ]
     dev = (table["debate"] == "d4").to_numpy()
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
     cached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
-    monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)
+    monkeypatch.setattr(
+        "aragorn_training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None
+    )
     uncached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
-    change, difference = (uncached - before).std(), (cached - uncached).std()  # the loss ignores a common shift
+    # the loss ignores a common shift
+    change, difference = (uncached - before).std(), (cached - uncached).std()
     assert change > 0.005
     assert difference / change < (0.05 if bfloat16 else 1e-4)

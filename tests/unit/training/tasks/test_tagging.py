@@ -1,21 +1,21 @@
-"""Tests of sequence tagging and of the language model that initialises the tagger: examples, losses, baselines and metrics."""
+"""Tests of sequence tagging and of the language model that initialises the tagger: examples,
+losses, baselines and metrics."""
 
 import numpy as np
 import pytest
 import torch
+from aragorn.errors import InputError
+from aragorn.models.crf import FORBIDDEN_SCORE
+from aragorn.models.enrichers.targer import TARGER
+from aragorn.text.surface_tokens import SurfaceTokeniser
+from aragorn.text.vocabulary import Vocabulary
+from aragorn_training.data.datasets.argument_components import TaggedDocument
+from aragorn_training.data.tagged_documents import Split
+from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
+from aragorn_training.fitting.language_model import LanguageModel
+from aragorn_training.tasks.language_model import LanguageModelSpec, LanguageModelTask
+from aragorn_training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 from torch.nn import functional
-
-from submission.errors import InputError
-from submission.models.crf import FORBIDDEN_SCORE
-from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import SurfaceTokeniser
-from submission.text.vocabulary import Vocabulary
-from training.data.datasets.argument_components import TaggedDocument
-from training.data.tagged_documents import Split
-from training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
-from training.fitting.language_model import LanguageModel
-from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
-from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 4)
@@ -37,14 +37,32 @@ TEST = [parse_document("zoos/B-P close/O"), parse_document("cruel/O ./O")]
 
 def build_tagger() -> TARGER:
     torch.manual_seed(0)
-    config = TARGER.Config(len(READER.vocabulary), TAGS, dimensions=6, letter_dimensions=4, filters=3, hidden=5, longest=4)
+    config = TARGER.Config(
+        len(READER.vocabulary),
+        TAGS,
+        dimensions=6,
+        letter_dimensions=4,
+        filters=3,
+        hidden=5,
+        longest=4,
+    )
     return TARGER(config)
 
 
 def test_components_restart_per_passage() -> None:
     examples = TaggedPassages.from_documents(TRAIN, READER)
-    assert [passage.text for passage in examples.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
-    assert examples.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
+    assert [passage.text for passage in examples.passages] == [
+        "Zoos are cruel .",
+        "They are small",
+        "Zoos",
+        "So zoos close .",
+    ]
+    assert examples.tags == [
+        ["B-P", "I-P", "I-P", "I-P"],
+        ["B-P", "O", "B-C"],
+        ["O"],
+        ["O", "B-C", "I-C", "O"],
+    ]
 
 
 def test_transitions_without_example_are_forbidden() -> None:
@@ -52,7 +70,10 @@ def test_transitions_without_example_are_forbidden() -> None:
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN_SCORE
-    transitions = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
+    transitions = {
+        (TAGS[to - 1], (*TAGS, "start")[origin - 1])
+        for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()
+    }
     expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
     assert transitions == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
 
@@ -60,10 +81,16 @@ def test_transitions_without_example_are_forbidden() -> None:
 def test_predicted_tags_are_in_the_order_of_passages() -> None:
     tagger = build_tagger().eval()
     tagger.min_batch_tokens = 5  # type: ignore[misc]
-    passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.split(text)]
+    passages = [
+        passage
+        for text in ("zoos . a b c", "x", "cruel zoos", "")
+        for passage in READER.split(text)
+    ]
     predicted = predict_tags(tagger, passages)
     assert [len(tags) for tags in predicted] == [2, 3, 1, 2]
-    assert predicted == [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
+    assert predicted == [
+        [word.label for word in tagger.annotate([passage])[0]] for passage in passages
+    ]
 
 
 Tags = list[list[str]]
@@ -73,10 +100,14 @@ GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 @pytest.mark.parametrize(("gold", "predicted", "expected"), [  # precision, recall, F1 and accuracy
     (GOLD, [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]], (25.0, 33.33, 28.57, 44.44)),
     (GOLD, [["O"] * len(tags) for tags in GOLD], (0, 0, 0, 44.44)),
-    ([["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]], (0, 0, 0, 66.67)),  # a component ends at the next B- tag
-    ([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]], (100, 100, 100, 100)),  # components end with passages
+    # a component ends at the next B- tag
+    ([["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]], (0, 0, 0, 66.67)),
+    # components end with passages
+    ([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]], (100, 100, 100, 100)),
 ])  # fmt: skip
-def test_metrics_count_exact_components(gold: Tags, predicted: Tags, expected: tuple[float, ...]) -> None:
+def test_metrics_count_exact_components(
+    gold: Tags, predicted: Tags, expected: tuple[float, ...]
+) -> None:
     assert tuple(compute_component_metrics(gold, predicted).values()) == expected
 
 
@@ -89,13 +120,23 @@ def test_majority_tagger_falls_back_to_the_overall_majority() -> None:
 
 MODEL_READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS, ARE, CRUEL = 2, 3, 4
-PASSAGES = [passage for text in ("Zoos are what cruel people are", "cruel zoos", "are") for passage in MODEL_READER.split(text)]
+PASSAGES = [
+    passage
+    for text in ("Zoos are what cruel people are", "cruel zoos", "are")
+    for passage in MODEL_READER.split(text)
+]
 
 
 def build_model() -> LanguageModel:
     torch.manual_seed(0)
     config = LanguageModel.Config(
-        len(MODEL_READER.vocabulary), (), dimensions=6, letter_dimensions=4, filters=3, hidden=5, longest=6
+        len(MODEL_READER.vocabulary),
+        (),
+        dimensions=6,
+        letter_dimensions=4,
+        filters=3,
+        hidden=5,
+        longest=6,
     )
     return LanguageModel(config).eval()
 
@@ -105,7 +146,9 @@ def test_predictions_depend_on_their_context_only() -> None:
     (ahead, next_words), (back, words_before) = model.predict(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
-    (changed_ahead, _), (changed_back, _) = model.predict(MODEL_READER.split("Zoos are what cruel people zoos"))
+    (changed_ahead, _), (changed_back, _) = model.predict(
+        MODEL_READER.split("Zoos are what cruel people zoos")
+    )
     torch.testing.assert_close(changed_ahead[:2], ahead[:2])  # only the last word differs
     assert not torch.isclose(changed_back[0], back[0]).all()
     (single_ahead, _), (single_back, _) = model.predict([PASSAGES[1]])
@@ -118,12 +161,21 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
     predicted, targets = next(iter(model.predict(PASSAGES)))
     distribution = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(distribution, 20_000, replacement=True)
-    loss = model.compute_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
-    assert loss.item() == pytest.approx(functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02)
+    loss = model.compute_softmax_loss(
+        predicted, targets, sample, (distribution * len(sample)).log()
+    )
+    assert loss.item() == pytest.approx(
+        functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02
+    )
 
 
 def test_language_model_needs_passages_of_several_words() -> None:
-    single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary))
-    assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0  # a single word has no context
-    with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
+    single = LanguageModelTask(
+        PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary)
+    )
+    # a single word has no context
+    assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0
+    with pytest.raises(
+        InputError, match="0 training and 2 validation passages; both must be at least 1"
+    ):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)

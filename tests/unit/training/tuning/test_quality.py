@@ -7,26 +7,32 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.errors import UsageError
+from aragorn.fusion.quality import QualityInterpolation
+from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
+from aragorn.storage.checkpoint_directory import read_config
+from aragorn.systems.catalogue import get_system
+from aragorn.systems.execution import Execution
+from aragorn.systems.lexical import LexicalStage
+from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.quality import prepare_quality
+from aragorn_training.evaluation.evaluate import evaluate_run
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.tuning import quality as tuning
+from aragorn_training.tuning import quality_grid
+from aragorn_training.tuning.grid import SELECTION_MEASURES
+from aragorn_training.tuning.quality import WEBIS_MEASURES, tune_quality
+from aragorn_training.tuning.quality_grid import (
+    GAIN_COLUMNS,
+    MEASURES,
+    POINTS,
+    QUALITY_ONLY,
+    RELEVANCE_ONLY,
+)
 from sklearn.metrics import ndcg_score
 
-from submission.errors import UsageError
-from submission.fusion.quality import QualityInterpolation
-from submission.rankings import DEFAULT_DEPTH, truncate_rankings
-from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import get_system
-from submission.systems.execution import Execution
-from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours
 from tests.unit.training.data.quality_files import write_quality, write_webis
-from training.data.datasets import webis_argquality
-from training.data.quality import prepare_quality
-from training.evaluation.evaluate import evaluate_run
-from training.evaluation.qrels import read_qrels
-from training.tuning import quality as tuning
-from training.tuning import quality_grid
-from training.tuning.grid import SELECTION_MEASURES
-from training.tuning.quality import WEBIS_MEASURES, tune_quality
-from training.tuning.quality_grid import GAIN_COLUMNS, MEASURES, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 DIRICHLET = LexicalStage("dirichlet")
 SYSTEM = get_system("tfr_bert")
@@ -34,10 +40,15 @@ SYSTEM = get_system("tfr_bert")
 
 @pytest.fixture
 def execution(
-    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Callable[..., Execution]
+    corpus_with_topics: Path,
+    checkpoints_copy: Path,
+    tmp_path: Path,
+    make_execution: Callable[..., Execution],
 ) -> Execution:
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory)
+    prepare_quality(
+        write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory
+    )
     return execution
 
 
@@ -50,16 +61,30 @@ def qrels(execution: Execution, tmp_path: Path) -> Path:
     return tmp_path / "synthetic.qrels"
 
 
-def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, checkpoints_copy: Path) -> None:
+def test_tune_quality_saves_the_best_point(
+    execution: Execution, qrels: Path, checkpoints_copy: Path
+) -> None:
     output = checkpoints_copy / "quality"
     table = tune_quality(SYSTEM, qrels, execution, output)
-    grid, metrics = pd.read_csv(output / "grid.csv"), json.loads((output / "metrics.json").read_text())
-    assert grid[["documents", "weight"]].to_numpy().tolist() == [[point.depth, point.weight] for point in POINTS]
+    grid, metrics = (
+        pd.read_csv(output / "grid.csv"),
+        json.loads((output / "metrics.json").read_text()),
+    )
+    assert grid[["documents", "weight"]].to_numpy().tolist() == [
+        [point.depth, point.weight] for point in POINTS
+    ]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
-    point, original, names = read_config(output, QualityInterpolation), grid.iloc[RELEVANCE_ONLY], list(SELECTION_MEASURES)
+    point, original, names = (
+        read_config(output, QualityInterpolation),
+        grid.iloc[RELEVANCE_ONLY],
+        list(SELECTION_MEASURES),
+    )
     row = grid.iloc[POINTS.index(point)]
-    for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):  # equal to the systems' rankings
-        by_topic = evaluate_run(truncate_rankings(execution.get_ranking(stage), DEFAULT_DEPTH), read_qrels(qrels))
+    # equal to the systems' rankings
+    for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):
+        by_topic = evaluate_run(
+            truncate_rankings(execution.get_ranking(stage), DEFAULT_DEPTH), read_qrels(qrels)
+        )
         assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
     constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
     is_allowed = (grid[constraints] >= original[constraints] - 0.01).all(axis=1)
@@ -67,13 +92,21 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
     for name in (*SELECTION_MEASURES, *WEBIS_MEASURES):
         gain = metrics["gain"][name]
         assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
-        assert gain["mean"] == pytest.approx(metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4)
-        assert gain["mean"] == 0 or gain["ci_low"] <= gain["mean"] <= gain["ci_high"]  # no interval if no topic changes
-    assert (metrics["topics"], len(metrics["folds"])) == ({"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}, 5)
+        assert gain["mean"] == pytest.approx(
+            metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4
+        )
+        # no interval if no topic changes
+        assert gain["mean"] == 0 or gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
+    assert (metrics["topics"], len(metrics["folds"])) == (
+        {"synthetic.qrels": 3, "Webis-ArgQuality-20": 6},
+        5,
+    )
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.format_formula() in (output / "README.md").read_text()
     inputs = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
-    assert {"synthetic.qrels", *(file.name for file in webis_argquality.list_files(Path()))} < set(inputs)
+    assert {"synthetic.qrels", *(file.name for file in webis_argquality.list_files(Path()))} < set(
+        inputs
+    )
 
 
 def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,15 +117,21 @@ def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> No
         return 0
 
     monkeypatch.setattr(tuning, "select_point", record)
-    touche, webis = (np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6))
-    tuning._cross_validate(touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"]))
+    touche, webis = (
+        np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6)
+    )
+    tuning._cross_validate(
+        touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"])
+    )
     held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]
     assert sorted(row for rows, _ in held_out for row in rows) == [0, 1, 2]  # each is tested once
     assert sorted(row for _, rows in held_out for row in rows) == [0, 1, 2, 3, 4, 5]
     assert all((1 in first) == (0 in second) for first, second in held_out)  # the shared question
 
 
-def test_systems_that_do_not_rerank_by_quality_are_rejected(execution: Execution, qrels: Path, tmp_path: Path) -> None:
+def test_systems_that_do_not_rerank_by_quality_are_rejected(
+    execution: Execution, qrels: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
         tune_quality(get_system("bm25"), qrels, execution, tmp_path / "quality")
 
@@ -107,9 +146,15 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> N
     for _, group in judged.groupby("qid"):
         gains = group["score"].rank(method="dense") - 1  # 0 for non-arguments
         for model in webis_argquality.MODELS:
-            expected.append([ndcg_score([gains], [-group[model]], k=depth) for depth in (5, 10)] * len(GAIN_COLUMNS))
+            expected.append(
+                [ndcg_score([gains], [-group[model]], k=depth) for depth in (5, 10)]
+                * len(GAIN_COLUMNS)
+            )
     assert values[:, RELEVANCE_ONLY] == pytest.approx(np.reshape(expected, (6, 3, -1)).mean(axis=1))
-    assert (values[:, [index for index, point in enumerate(POINTS) if not point.weight]] == values[:, [RELEVANCE_ONLY]]).all()
+    assert (
+        values[:, [index for index, point in enumerate(POINTS) if not point.weight]]
+        == values[:, [RELEVANCE_ONLY]]
+    ).all()
     worst = quality_grid.evaluate_grid(judged, -judged["score"].to_numpy())
     assert (worst[:, QUALITY_ONLY] < values[:, RELEVANCE_ONLY]).all()
 
@@ -118,14 +163,16 @@ def test_selected_point_keeps_relevance() -> None:
     quality, relevance = np.full((2, len(POINTS)), 0.5)
     quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
     assert quality_grid.select_point(quality, relevance) == 5
-    assert quality_grid.select_point(quality, relevance, -relevance) == 5  # a second, opposite constraint
+    # a second, opposite constraint
+    assert quality_grid.select_point(quality, relevance, -relevance) == 5
     assert quality_grid.select_point(quality, np.full(len(POINTS), 0.5)) == 7
     quality[5] = 0.4
     assert quality[quality_grid.select_point(quality, relevance)] == 0.5
 
 
 def test_cross_validation_does_not_select_on_the_test_topic() -> None:
-    # point 3 is good for all topics; each topic has another best point, which is bad for the remaining topics
+    # point 3 is good for all topics; each topic has another best point, which is bad for the
+    # remaining topics
     values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0

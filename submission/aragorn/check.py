@@ -1,0 +1,205 @@
+"""Validate an input, checkpoints and run files, and report all errors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from aragorn.data.args_me import ArgsMeReader
+from aragorn.data.args_me_ids import find_mismatched_ids
+from aragorn.data.collection import select_collection, validate_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
+from aragorn.errors import (
+    CheckFailedError,
+    CheckpointError,
+    InputError,
+    InsufficientMemoryError,
+    abbreviate_list,
+    pluralise,
+)
+from aragorn.output.run_directory import is_edited
+from aragorn.progress import track
+from aragorn.storage.atomic_files import write_atomic
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import CheckpointStore, iter_components
+
+MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
+
+
+@dataclass
+class Report:
+    """Result of the `check` command, to which each check adds its lines and errors."""
+
+    lines: list[str] = field(default_factory=list)
+    exit_code: int = 0  # of the first check with errors; 0 without errors
+    error_count: int = 0
+
+    def add_note(self, note: str) -> None:
+        """Add an informative line."""
+        self.lines.append(f"NOTE   {note}")
+
+    def add_result(
+        self, label: str, issues: list[str], exit_code: int, count: int | None = None
+    ) -> None:
+        """Add a line for each issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with
+        `label` if there are none.
+
+        `exit_code` becomes that of the report if no earlier check has issues; `count` is the number
+        of errors (None: one each).
+        """
+        if not issues:
+            self.lines.append(f"OK     {label}")
+            return
+        self.lines += [f"ERROR  {issue}" for issue in issues[:MAX_ISSUES_SHOWN]]
+        if len(issues) > MAX_ISSUES_SHOWN:
+            self.lines.append(f"ERROR  … and {len(issues) - MAX_ISSUES_SHOWN} more")
+        self.exit_code = self.exit_code or exit_code
+        self.error_count += len(issues) if count is None else count
+
+    def raise_if_errors(self) -> None:
+        """Raise CheckFailedError if there are errors."""
+        if self.error_count:
+            # a line may summarise several errors
+            line_count = sum(line.startswith("ERROR") for line in self.lines)
+            cause = f"{pluralise(self.error_count, 'error')}; see {pluralise(line_count, 'ERROR line')} above"
+            raise CheckFailedError(cause, self.exit_code)
+
+
+def check(
+    inputs: Sequence[Path],
+    runs: Sequence[Path],
+    checkpoint_dir: Path | None,
+    mismatched_ids_file: Path | None,
+) -> Report:
+    """Validate an input directory, all available checkpoints and runs for this input; return the
+    report.
+
+    No checkpoint is loaded if `checkpoint_dir` is None. The ids of documents whose text differs
+    from args.me 2020-04-01 are written to `mismatched_ids_file`, unless it is None.
+    """
+    report = Report()
+    qids, documents = _check_input(inputs, mismatched_ids_file, report)
+    if checkpoint_dir is not None:
+        _check_checkpoints(CheckpointStore(checkpoint_dir), report)
+    docnos = None if documents is None else set(documents["docno"])
+    for run in runs:
+        issues = find_run_issues(run, qids, docnos)
+        for note in summarise_issues(run, (issue for issue in issues if issue.level == ACCEPTED)):
+            report.add_note(note)
+        if is_edited(run):
+            report.add_note(
+                f"{run}: edited since `rank` wrote it (checksum differs from that in fingerprint.json)"
+            )
+        errors = [issue for issue in issues if issue.level != ACCEPTED]
+        if errors:
+            tira_count = sum(issue.level == TIRA_ERROR for issue in errors)
+            other_errors = f"{pluralise(len(errors) - tira_count, 'error')} of stricter checks"
+            report.add_note(
+                f"{run}: {pluralise(tira_count, 'TIRA error')}, {other_errors}, by category:"
+            )
+        report.add_result(
+            str(run), summarise_issues(run, errors), InputError.exit_code, len(errors)
+        )
+    return report
+
+
+def _check_input(
+    inputs: Sequence[Path], ids_file: Path | None, report: Report
+) -> tuple[list[str] | None, pd.DataFrame | None]:
+    """Read topics and documents as the `rank` command does; return topic ids and documents, each
+    None if invalid."""
+    try:
+        dataset = Dataset(*inputs)
+    except InputError as error:
+        report.add_result("input", [str(error)], InputError.exit_code)
+        return None, None
+    report.add_note(dataset.description)
+    reader = dataset.reader
+    topics, topic_issues = reader.read_topics()
+    report.add_result(pluralise(len(topics), "topic"), topic_issues, InputError.exit_code)
+    documents, document_issues = reader.read_documents()
+    if not document_issues and not dataset.ranking_file:
+        document_issues = _check_collection(documents, reader.min_premise_words, report)
+    size = (
+        f"{pluralise(len(documents), 'document')} in {pluralise(len(reader.corpus_files), 'file')}"
+    )
+    report.add_result(size, document_issues, InputError.exit_code)
+    if dataset.ranking_file and not topic_issues and not document_issues:
+        issues = _catch_issues(
+            dataset.get_supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"])
+        )
+        report.add_result("supplied ranking", issues, InputError.exit_code)
+    if not document_issues and isinstance(reader, ArgsMeReader):
+        _check_args_me_ids(documents, ids_file, report)
+    return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
+
+
+def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
+    """Return the issues of the collection; if there are none, add a note on its size to the
+    report."""
+    collection = select_collection(documents, min_words)
+    issues = _catch_issues(validate_collection, collection, len(documents), min_words)
+    if min_words and not issues:
+        summary = f"{len(collection)} of {len(documents)} arguments in the collection"
+        report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
+    elif not issues:
+        empty_count = sum(not premise.strip() for premise in documents["premise"])
+        report.add_note(
+            f"all {len(documents)} documents in the collection, {empty_count} of them empty"
+        )
+    return issues
+
+
+def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
+    """Call `validate`; return a list with the message of the InputError that it raises, or [] if it
+    raises none."""
+    try:
+        validate(*args)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
+    """Report documents whose text differs from args.me 2020-04-01; write their ids to `file`,
+    unless it is None."""
+    docnos, hashed_count = find_mismatched_ids(documents)
+    if not hashed_count:
+        report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
+    elif len(docnos):
+        summary = f"{len(docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
+        report.add_note(
+            f"{summary}; their judgments refer to other texts: {abbreviate_list(docnos.tolist())}"
+        )
+    else:
+        report.add_result(f"{hashed_count} document texts match their ids", [], 0)
+    if file is not None:
+        write_atomic(file, "".join(f"{docno}\n" for docno in docnos))
+
+
+def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
+    """Load each available checkpoint once, and report whether it loads."""
+    stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
+    stage_by_name = {
+        name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)
+    }
+    for name, stage in track(list(stage_by_name.items()), "checkpoints", "checkpoints"):
+        try:
+            checkpoint = stage.load_checkpoint(checkpoints)
+        except (CheckpointError, InsufficientMemoryError) as error:
+            report.add_result("", [f"checkpoint {name}: {error}"], error.exit_code)
+        else:
+            report.add_result(
+                f"checkpoint {name}{f' {checkpoint.fingerprint[:12]}' if checkpoint else ''}", [], 0
+            )
+    omitted_names = [
+        name
+        for name, system in SYSTEMS.items()
+        if system.stage.find_missing_checkpoints(checkpoints)
+    ]
+    if omitted_names:
+        report.add_note(
+            f"systems without all checkpoints, which `rank` omits: {', '.join(omitted_names)}"
+        )

@@ -1,0 +1,194 @@
+"""Store the documents of an input in the cache directory.
+
+documents.sqlite    documents(docno, words, conclusion, premise); words: premise length, capped at
+the minimum length collection.msgpack  docnos of the collection, ascending
+"""
+
+import errno
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import pandas as pd
+
+from aragorn.data.collection import count_words, log_collection_size, validate_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.input_files import raise_first
+from aragorn.errors import OutputError
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.storage.code_fingerprint import code_fingerprint
+
+DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
+
+
+class DocumentStore:
+    """Documents of an input, stored in a directory; `min_words` is the minimum premise length of
+    the collection."""
+
+    def __init__(self, directory: Path, min_words: int) -> None:
+        self._directory, self._min_words = directory.absolute(), min_words
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, int]]:
+        return type(self), (self._directory, self._min_words)
+
+    @cached_property
+    def document_count(self) -> int:
+        """Number of all documents, including those too short for the collection."""
+        return int(self._query("select count(*) from documents")[0][0])
+
+    @cached_property
+    def collection_docnos(self) -> list[str]:
+        """Docnos of the collection, ascending; may be empty."""
+        return msgspec.msgpack.decode(
+            (self._directory / COLLECTION_FILE).read_bytes(), type=list[str]
+        )
+
+    @property
+    def searchable_docnos(self) -> list[str]:
+        """Docnos of the collection, ascending; raises InputError if there are none."""
+        if not self.collection_docnos:
+            self.read_conclusions()
+        return self.collection_docnos
+
+    def read_conclusions(self) -> pd.DataFrame:
+        """Return `docno conclusion` of the collection, sorted by docno; raise InputError if all
+        conclusions are empty."""
+        conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
+        validate_collection(conclusions, self.document_count, self._min_words)
+        return conclusions
+
+    def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:
+        """Return `docno conclusion premise` of the documents in the order of `docnos`, omitting
+        unknown ones."""
+        return self._select(["docno", "conclusion", "premise"], docnos)
+
+    def read_all_docnos(self) -> set[str]:
+        """Return the docnos of all documents, including those too short for the collection."""
+        return {row[0] for row in self._query("select docno from documents")}
+
+    def find_unknown(self, docnos: Iterable[str]) -> set[str]:
+        """Return those of `docnos` that no document of the input has."""
+        statement = (
+            "select value from json_each(?) where value not in (select docno from documents)"
+        )
+        return {row[0] for row in self._query(statement, docnos)}
+
+    def _select(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
+        source = "json_each(?) as requested join documents on docno = requested.value order by requested.key"
+        rows = self._query(f"select {', '.join(columns)} from {source}", docnos)
+        return pd.DataFrame(rows, columns=columns, dtype=object)
+
+    def _query(self, statement: str, *docnos: Iterable[str]) -> list[tuple[Any, ...]]:
+        arrays = [msgspec.json.encode([*ids]).decode() for ids in docnos]
+        return fetch_rows(self._directory / DOCUMENTS_FILE, statement, *arrays)
+
+
+def input_code_fingerprint() -> str:
+    """Return the fingerprint of the code that reads an input; part of the cache key of every
+    artifact computed from it."""
+    return code_fingerprint(__name__)
+
+
+def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
+    """Open the document store of an input in `cache`; build it if it is not cached."""
+    store = cache.open_store(
+        "documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}"
+    )
+    min_words = dataset.reader.min_premise_words
+    if not _is_complete(store):
+        with store.lock() as is_reloaded:
+            if not (is_reloaded and _is_complete(store)):
+                [file] = store.build_files(
+                    [DOCUMENTS_FILE], lambda path: _write_documents(dataset, path)
+                )
+                store.write(
+                    COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(file, min_words))
+                )
+    return DocumentStore(store.directory, min_words)
+
+
+def _is_complete(store: ArtifactStore) -> bool:
+    return all(store.get_valid_key(name) is not None for name in (DOCUMENTS_FILE, COLLECTION_FILE))
+
+
+def _write_documents(dataset: Dataset, file: Path) -> None:
+    """Write documents to a file in batches; if an id is not unique, read all again in one call,
+    which drops duplicates."""
+    reader = dataset.reader
+    with dataset.stopwatch.stage("documents"):
+        try:
+            _insert_batches(reader.iter_batches(), reader.min_premise_words, file)
+        except sqlite3.IntegrityError:
+            file.unlink()
+            documents, issues = reader.read_documents()
+            raise_first(issues)
+            _insert_batches([documents], reader.min_premise_words, file)
+
+
+def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:
+    with create_database(file) as database:
+        database.execute("pragma page_size = 16384")
+        database.execute(
+            "create table documents (docno text, words integer, conclusion text, premise text)"
+        )
+        for batch in batches:
+            word_counts = count_words(batch["premise"], min_words).tolist()
+            rows = zip(
+                batch["docno"], word_counts, batch["conclusion"], batch["premise"], strict=True
+            )
+            database.executemany("insert into documents values (?, ?, ?, ?)", rows)
+        # last, so that docnos are sorted only once
+        database.execute("create unique index docnos on documents (docno)")
+
+
+def _select_collection(file: Path, min_words: int) -> list[str]:
+    """Return the docnos that `collection.select_collection` would select, ascending; log the size
+    of the collection."""
+    columns = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
+    [(total, empty_count, short_count)] = fetch_rows(
+        file, f"select {columns} from documents", min_words
+    )
+    log_collection_size(total, empty_count, short_count, min_words)
+    if empty_count == total:
+        return []
+    rows = fetch_rows(
+        file, "select docno from documents where words >= ? order by docno", min_words
+    )
+    return [docno for (docno,) in rows]
+
+
+@contextmanager
+def create_database(file: Path) -> Iterator[sqlite3.Connection]:
+    """Create an SQLite file, and commit after the block; raise IntegrityError for a duplicate key,
+    OSError if writing fails."""
+    try:
+        # The cache directory is locked instead, because not all file systems support locks.
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?nolock=1", uri=True)) as database:
+            database.executescript("pragma journal_mode = off; pragma synchronous = off")
+            yield database
+            database.commit()
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise OSError(
+            errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO, str(error)
+        ) from None
+
+
+def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Run a query on an SQLite file, with `values` for its placeholders; return the rows or raise
+    OutputError."""
+    try:
+        with closing(
+            sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        ) as database:
+            return database.execute(statement, values).fetchall()
+    except sqlite3.Error as error:
+        raise OutputError(
+            f"{file}: cannot be read ({error}); delete {file.parent} to rebuild it"
+        ) from None

@@ -1,0 +1,85 @@
+"""Read the lines of TREC files, whose fields are separated by whitespace."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+from aragorn.data.input_files import read_text
+from aragorn.errors import abbreviate, pluralise
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+# separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
+FIELD = re.compile(r"[^ \t\v\f]+")
+INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
+
+
+class TrecLine(NamedTuple):
+    """Line of a TREC file with its fields."""
+
+    number: int  # 1-based
+    text: str
+    fields: list[str]
+
+    @property
+    def is_blank_or_comment(self) -> bool:
+        """Whether the line is blank or a comment."""
+        return not self.fields or self.fields[0].startswith("#")
+
+
+def read_trec_lines(file: Path) -> Iterator[TrecLine]:
+    """Yield the lines of a file, plain or gzipped, with LF, CRLF or CR line ends."""
+    lines = LINE_END.split(read_text(file))
+    for line_number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        yield TrecLine(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
+
+
+def parse_integer(field: str) -> int | None:
+    """Parse an integer of at most 9 digits, possibly with a decimal point (3.0); return None if
+    invalid."""
+    if field.isdecimal() and field.isascii() and len(field) < 10:
+        return int(field)
+    return int(float(field)) if INTEGER.fullmatch(field) else None
+
+
+def parse_float(field: str) -> float | None:
+    """Parse a finite decimal number; return None if invalid."""
+    if "_" in field or not field.isascii():  # float() accepts 1_000 and non-ASCII digits
+        return None
+    try:
+        value = float(field)
+    except ValueError:
+        return None
+    return value if abs(value) < inf else None
+
+
+def describe_field_count(
+    fields: Sequence[str],
+    layout: str,
+    kind: str,
+    is_valid: Callable[[Sequence[str]], bool],
+    hint: str = "",
+) -> str:
+    """Return a message on a line with the wrong number of fields, with a fix if the cause is
+    evident.
+
+    Args:
+        fields: Fields of the line.
+        layout: Names of the expected fields in backticks, the third being the docno.
+        kind: Kind of file, "run" or "qrels".
+        is_valid: Function that returns whether the fields after the docno are valid.
+        hint: Advice if there are too few fields.
+    """
+    names = layout.strip("`").split()
+    message = f"{pluralise(len(fields), 'field')}; expected {len(names)}: {layout}"
+    if len(fields) < len(names):
+        return message + hint
+    tail = 3 - len(names)  # negative index of the first field after the docno
+    if is_valid(fields[3:]):
+        surplus = abbreviate(" ".join(fields[len(names) :]))
+        return f"{message}; remove {surplus!r} after the {names[-1]}, or start comment lines with #"
+    if is_valid(fields[tail:]):
+        docno = abbreviate(" ".join(fields[2:tail]))
+        return f"{message}; docno {docno!r} contains spaces; replace them in {kind} and corpus"
+    return message

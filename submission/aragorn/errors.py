@@ -1,0 +1,172 @@
+"""Define exceptions with exit codes, and format messages."""
+
+import errno
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rapidfuzz import process
+
+MAX_NAMES_LISTED = 60  # maximum number of names in a message
+# torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
+MEMORY_SHORTAGE = re.compile(
+    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$",
+    re.I,
+)
+READ_FIXES = {
+    errno.EACCES: "change its permissions",
+    errno.EPERM: "change its permissions",
+    errno.ENOENT: "check the path, or the target if it is a link",
+    errno.ENOTDIR: "use the directory that contains it, or unpack the archive",
+    errno.EINVAL: "choose another file",
+}
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
+the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 143 by SIGTERM"""
+
+
+class SubmissionError(Exception):
+    """Base class of errors that users can fix; messages state location, cause and fix."""
+
+    exit_code = 1
+
+
+class UsageError(SubmissionError):
+    """Invalid option or unknown name."""
+
+    exit_code = 2
+
+
+class InputError(SubmissionError, ValueError):
+    """Invalid topics, corpus, ranking or qrels."""
+
+    exit_code = 3
+
+
+class CheckpointError(SubmissionError):
+    """Missing, damaged or incompatible checkpoint."""
+
+    exit_code = 4
+
+
+class OutputError(SubmissionError):
+    """Output or cache directory that is not writable, is in use, or contains other results."""
+
+    exit_code = 5
+
+
+class SystemsFailedError(SubmissionError):
+    """Failure of some systems or recipes; the results of the others are complete."""
+
+    exit_code = 6
+
+
+class TrainingError(SubmissionError):
+    """Training that diverges or does not improve the network."""
+
+    exit_code = 7
+
+
+class ReproductionError(SubmissionError):
+    """Failure to reproduce the metrics of a checkpoint."""
+
+    exit_code = 8
+
+
+class InsufficientMemoryError(SubmissionError):
+    """Computation that needs more memory than is available."""
+
+    exit_code = 9
+
+
+class CheckFailedError(SubmissionError):
+    """Failure of the `check` command, with the exit code of the first failed check."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def abbreviate(text: str, max_length: int = 80) -> str:
+    """Escape the unprintable characters of a text; if longer than `max_length`, truncate it and
+    append its length."""
+    printable = text if text.isprintable() else ascii(text)[1:-1]
+    return (
+        printable
+        if len(printable) <= max_length
+        else f"{printable[:max_length]}… ({len(text)} characters)"
+    )
+
+
+def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:
+    """Join at most `max_count` abbreviated ids with commas; an ellipsis replaces the remaining
+    ids."""
+    return ", ".join(map(abbreviate, ids[:max_count])) + (", …" if len(ids) > max_count else "")
+
+
+def escape_undecodable(text: str) -> str:
+    """Return a text with the bytes of file names that are not UTF-8 escaped, e.g. as
+    `M\\xfcller`."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def escape_unprintable(text: str) -> str:
+    """Escape the unprintable characters of a text, except newlines, for terminal output."""
+    return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
+
+
+def pluralise(count: int, noun: str) -> str:
+    """Format a count with its noun, e.g. "1 error", "1,343 errors"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def build_unreadable_input_error(error: OSError) -> InputError:
+    """Convert an OSError raised when reading an input file into an InputError."""
+    return InputError(f"{error.filename}: {describe_read_error(error)}")
+
+
+def describe_read_error(error: OSError) -> str:
+    """Describe why a file or directory is unreadable, with a fix."""
+    return f"cannot be read ({error.strerror}); {READ_FIXES.get(error.errno or 0, 'check its storage and the mount')}"
+
+
+@contextmanager
+def as_memory_errors(location: object = "this computation") -> Iterator[None]:
+    """Convert exceptions of a `with` block that report a memory shortage to
+    InsufficientMemoryErrors."""
+    try:
+        yield
+    except SubmissionError:
+        raise
+    except Exception as error:
+        if not isinstance(error, MemoryError) and not MEMORY_SHORTAGE.search(str(error)):
+            raise
+        cause = abbreviate(str(error) or type(error).__name__, 200)
+        raise InsufficientMemoryError(
+            f"{location}: out of memory ({cause}); free memory or use a larger machine"
+        ) from None
+
+
+def describe_subdirectories(paths: Iterable[Path]) -> str:
+    """Return a hint that subdirectories of input directories are not searched; "" if there are
+    none."""
+    has_subdirectory = any(
+        child.is_dir() for path in paths if path.is_dir() for child in path.iterdir()
+    )
+    return "; subdirectories are not searched; pass each with -i" if has_subdirectory else ""
+
+
+def suggest(name: str, valid_names: Iterable[str]) -> str:
+    """Return a hint for an unknown name: the most similar valid name, if any, and at most
+    MAX_NAMES_LISTED valid names."""
+    choices = sorted(valid_names)
+    match = process.extractOne(
+        name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_")
+    )
+    hint = f"did you mean {match[0]!r}? " if match else ""
+    suffix = (
+        f" and {len(choices) - MAX_NAMES_LISTED} more" if len(choices) > MAX_NAMES_LISTED else ""
+    )
+    return f"{hint}Valid: {', '.join(choices[:MAX_NAMES_LISTED]) or 'none'}{suffix}"

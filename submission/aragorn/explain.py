@@ -1,0 +1,174 @@
+"""Format the explanation of one or two documents' scores: contributions that sum to the score, and
+their breakdowns."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from aragorn.errors import UsageError, abbreviate
+from aragorn.systems.catalogue import System
+from aragorn.systems.dense import DensePremiseStage
+from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.explanation import ExplanationRow, ScoreExplanation, TextSpan, select_largest
+from aragorn.systems.neural import RerankStage
+from aragorn.text.normalisation import sanitise
+
+MAX_ROWS = 15  # rows per table; a last row sums the remaining ones, except for occlusions
+COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components
+RESET = "\x1b[0m"
+WHITESPACE = re.compile(r"\s+")
+
+
+def explain(
+    system: System, docnos: Sequence[str], execution: Execution, use_colour: bool = False
+) -> str:
+    """Return a text that explains the score of a document, retrieved or not, or compares the scores
+    of two documents.
+
+    Args:
+        system: System that computes the scores.
+        docnos: Docnos of one or two documents.
+        execution: Execution with a single topic.
+        use_colour: Whether to mark argument components by colours instead of names.
+
+    Raises:
+        UsageError: If the topic or a document is unknown, there are more than two documents, or the
+            scores were supplied.
+    """
+    [(qid, query)] = execution.topics.to_numpy()
+    if len(docnos) > 2:
+        raise UsageError(f"{len(docnos)} documents; explain one document or compare two")
+    for docno in docnos:
+        if execution.documents.find_unknown({docno}):
+            raise UsageError(
+                f"unknown document '{abbreviate(docno)}'; expected a docno of the input"
+            )
+    try:
+        explanations = [system.stage.explain(execution, qid, docno) for docno in docnos]
+    except UsageError as error:
+        raise UsageError(f"{system.name}: {error}") from None
+    header = [f"topic {qid}: {query}"]
+    is_comparison = len(docnos) == 2
+    labels = ["first document", "second document"] if is_comparison else ["document"]
+    for label, docno in zip(labels, docnos, strict=True):
+        [conclusion] = execution.documents.read_texts({docno})["conclusion"]
+        absence = _describe_absence(system, execution, qid, docno)
+        header += [
+            f"{label} {docno}: {conclusion}",
+            *([f"{absence}: no run contains it"] if absence else []),
+        ]
+    blocks = (
+        _format_comparison(*explanations)
+        if is_comparison
+        else _format_explanation(explanations[0], use_colour)
+    )
+    return "\n\n".join("\n".join(block) for block in [header, *blocks] if block) + "\n"
+
+
+def _describe_absence(system: System, execution: Execution, qid: str, docno: str) -> str:
+    """Describe why the system does not rank a document for the topic, as far as this is known
+    without its ranking; else ""."""
+    ranking = execution.supplied_ranking
+    if ranking is not None:
+        is_supplied = docno in set(ranking.loc[ranking["qid"] == qid, "docno"])
+        return "" if is_supplied else f"not in {execution.input.ranking_file}"
+    if docno not in set(execution.documents.searchable_docnos):
+        return "not in the collection (premise too short)"
+    rankings = [
+        execution.get_ranking(stage) for stage in _get_candidate_stages(system.stage, execution)
+    ]
+    is_candidate = not rankings or any(docno in set(ranking["docno"]) for ranking in rankings)
+    return "" if is_candidate else f"not among the candidates of {system.name}"
+
+
+def _get_candidate_stages(stage: Stage, execution: Execution) -> tuple[Stage, ...]:
+    """Return the stages that retrieve the candidates of a network, () for a stage that searches the
+    collection."""
+    if isinstance(stage, DensePremiseStage):
+        scope = stage.load_checkpoint(execution.checkpoints).network.config.scope
+        return stage.get_dependencies() if scope == "conclusions" else ()
+    return stage.get_dependencies() if isinstance(stage, RerankStage) else ()
+
+
+def _format_explanation(explanation: ScoreExplanation, use_colour: bool) -> list[list[str]]:
+    """Format the score, its contributions, and their breakdowns, as blocks of lines."""
+    blocks = [
+        [f"{label}: {text}" for label, text in explanation.model_inputs.items()],
+        [f"score {explanation.score:.6f}: {explanation.summary}"],
+        _format_rows(explanation.contributions),
+    ]
+    if explanation.component_spans:
+        blocks += [
+            ["claims and premises:", _format_components(explanation.component_spans, use_colour)]
+        ]
+    for title, rows in explanation.breakdowns.items():
+        blocks += [[title], _format_rows(rows)]
+    if explanation.occlusions:
+        title = "score change when one token of the premise is removed (not additive)"
+        blocks += [[title], _format_rows(explanation.occlusions)[:MAX_ROWS]]
+    return blocks
+
+
+def _format_comparison(first: ScoreExplanation, second: ScoreExplanation) -> list[list[str]]:
+    """Format the scores of two documents, and their contributions and breakdowns summed by label,
+    side by side."""
+    inputs = [
+        f"{label}: {text}"
+        for explanation in (first, second)
+        for label, text in explanation.model_inputs.items()
+    ]
+    header = f"{'first':>12}  {'second':>12}  {'difference':>12}"
+    contributions = _format_pairs(first.contributions, second.contributions)
+    blocks = [
+        list(dict.fromkeys(inputs)),  # both have the same query
+        list(dict.fromkeys(f"score: {explanation.summary}" for explanation in (first, second))),
+        [header, _format_pair("score", first.score, second.score), *contributions],
+    ]
+    for title, rows in first.breakdowns.items():
+        pairs = _format_pairs(rows, second.breakdowns.get(title, []))
+        blocks += [[title], pairs] if pairs != contributions else []
+    return blocks
+
+
+def _format_pairs(first: Sequence[ExplanationRow], second: Sequence[ExplanationRow]) -> list[str]:
+    """Format the sums of both documents' rows by label, those with the largest absolute differences
+    first."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for position, rows in enumerate((first, second)):
+        for row in rows:
+            sums[row.label][position] += row.value
+    pairs = sorted(sums.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
+    largest, remaining = pairs[:MAX_ROWS], [values for _, values in pairs[MAX_ROWS:]]
+    if remaining:
+        largest.append(
+            (f"{len(remaining)} more", [sum(column) for column in zip(*remaining, strict=True)])
+        )
+    return [_format_pair(label, *values) for label, values in largest]
+
+
+def _format_pair(label: str, first: float, second: float) -> str:
+    return f"{first:+12.6f}  {second:+12.6f}  {second - first:+12.6f}  {label}"
+
+
+def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
+    """Join the spans of a text, marking claims and premises by colours or names, e.g. [claim: Zoos
+    are cruel]."""
+    texts = []
+    for span in spans:
+        text = sanitise(WHITESPACE.sub(" ", span.text))
+        if span.component:
+            text = (
+                f"{COLOURS[span.component]}{text}{RESET}"
+                if use_colour
+                else f"[{span.component}: {text}]"
+            )
+        texts.append(text)
+    return "".join(texts).strip()
+
+
+def _format_rows(rows: list[ExplanationRow]) -> list[str]:
+    """Format the MAX_ROWS rows with the largest absolute values, followed by a row with the sum of
+    the remaining ones."""
+    largest = select_largest(rows, MAX_ROWS)
+    width = max((len(row.label) for row in largest[:MAX_ROWS]), default=0)
+    return [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in largest]

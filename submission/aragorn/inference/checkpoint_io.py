@@ -1,0 +1,219 @@
+"""Load network checkpoints, which contain everything that inference needs and a probe that verifies
+the output.
+
+config.json         code version, name and Config of the network, and fields of the checkpoint
+format model.safetensors   weights without frozen layers of the pretrained encoder; embeddings and
+encoders in float16 vocabulary.txt or tokenizer.json: tokeniser
+probe.json          edge-case inputs with expected outputs
+metrics.json        validation metrics
+provenance.json     training data and settings; hashes of the files above
+README.md           model card
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import msgspec
+import safetensors.torch
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from aragorn.errors import CheckpointError
+from aragorn.inference.device import move_to_device
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.network import Network, StoredTokeniser
+from aragorn.storage.atomic_files import read_regular
+from aragorn.storage.checkpoint_directory import (
+    CONFIG,
+    as_checkpoint_errors,
+    read_json,
+    require_hashes,
+    verify_files,
+)
+
+WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
+PROBE_TEXTS_CHANGED = (
+    "the stored probe texts differ from those of this version; retrain the network"
+)
+
+NetworkT = TypeVar("NetworkT", bound=Network)
+TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
+CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
+
+
+class SkipInitialisation(TorchFunctionMode):
+    """A mode in which networks are built without initial weights, which a checkpoint replaces:
+    drawing BERT's is slow."""
+
+    def __torch_function__(
+        self, function: Any, types: object, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        is_initialisation = getattr(function, "__module__", None) == nn.init.__name__
+        return kwargs["tensor"] if is_initialisation else function(*args, **(kwargs or {}))
+
+
+class EncoderReference(msgspec.Struct):
+    """A reference to the pretrained encoder that contains the frozen layers."""
+
+    name: str
+    sha256: str
+
+
+class LoadedCheckpoint(Protocol):
+    """Interface of loaded checkpoints: networks, fitted models and tuned parameters."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the hash of everything that affects the checkpoint's output."""
+
+
+class ProbeEntry(Protocol):
+    """Interface of probe entries: input texts and the network's output for them."""
+
+    def check_reproduced(self, file: Path, recomputed: Any) -> None:
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
+
+
+@dataclass(frozen=True)
+class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
+    """A loaded checkpoint of a network, which is in evaluation mode.
+
+    A checkpoint is pickled as a path; the receiving process loads and verifies the checkpoint once.
+    """
+
+    name_key: ClassVar[str]  # config.json key of the network's name
+    probe_type: ClassVar[type[ProbeEntry]]  # type of the probe entries
+
+    network: NetworkT
+    tokeniser: TokeniserT
+    fingerprint: str  # hash of everything that affects the network's output
+    # absolute path of the loaded checkpoint; None if it was not loaded from a directory
+    directory: Path | None = None
+    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
+
+    @classmethod
+    @torch.no_grad()
+    def load(cls, directory: Path) -> Self:
+        """Load a checkpoint and verify its probe.
+
+        Raises:
+            CheckpointError: If files are missing, damaged or changed, weights do not fit, or the
+                probe is not reproduced.
+        """
+        hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
+        with as_checkpoint_errors(directory):
+            config = read_json(directory / CONFIG)
+            del config["version"]
+            with SkipInitialisation():
+                network, tokeniser = cls.build(directory, config)
+            pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
+            frozen_weights = _load_frozen_weights(directory, network, pretrained)
+            tensors = frozen_weights | safetensors.torch.load(
+                read_regular(directory / WEIGHTS_FILE)
+            )
+            network.load_state_dict(
+                {name: tensor.float() for name, tensor in tensors.items()}, strict=True
+            )
+            if not tokeniser.fits_embedding(network.get_vocabulary_size()):
+                raise ValueError(
+                    f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows"
+                )
+            if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+                raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
+            probe_type: Any = list[cls.probe_type]  # type: ignore[name-defined]
+            stored_probe = msgspec.json.decode(
+                read_regular(directory / PROBE_FILE), type=probe_type
+            )
+            recomputed_probe = cls.run_probe(network.eval(), tokeniser)
+        require_hashes(directory, hashes, (tokeniser.file,))
+        if len(stored_probe) != len(recomputed_probe):
+            raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
+        for stored_entry, recomputed_entry in zip(stored_probe, recomputed_probe, strict=True):
+            stored_entry.check_reproduced(directory / PROBE_FILE, recomputed_entry)
+        fingerprint_source = json.dumps(
+            [config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True
+        )
+        return cls(
+            network,
+            tokeniser,
+            hashlib.sha256(fingerprint_source.encode()).hexdigest(),
+            directory.absolute(),
+        )
+
+    @classmethod
+    @abstractmethod
+    def build(cls, directory: Path, config: Any) -> tuple[NetworkT, TokeniserT]:
+        """Build the network from config.json, and load the tokeniser. Raises an exception if either
+        does not fit."""
+
+    @staticmethod
+    @abstractmethod
+    def run_probe(network: NetworkT, tokeniser: TokeniserT) -> list[Any]:
+        """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
+
+    def move_network(self, device: torch.device) -> NetworkT:
+        """Move the network to a device, set its encoder's precision for that device, and return the
+        network."""
+        return move_to_device(self.network, device, self.precision)
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
+        if self.directory is None:
+            raise TypeError("cannot pickle a checkpoint that was not loaded from a directory")
+        return _load_in_worker, (type(self), self.directory, self.fingerprint, self.precision)
+
+
+@cache
+def _load_in_worker(
+    checkpoint_class: type[CheckpointT],
+    directory: Path,
+    fingerprint: str,
+    precision: torch.dtype | None,
+) -> CheckpointT:
+    """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the
+    fingerprint differs."""
+    checkpoint = replace(checkpoint_class.load(directory), precision=precision)
+    if checkpoint.fingerprint != fingerprint:
+        raise CheckpointError(
+            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
+            "copy the main process's checkpoint to this path"
+        )
+    return checkpoint
+
+
+def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:
+    """Build a network from the values of its Config. Raises TypeError or ValueError if fields are
+    unknown or invalid."""
+    network_class.Config(**values)  # rejects unknown fields, which msgspec would ignore
+    return network_class(msgspec.convert(values, network_class.Config))
+
+
+def _load_frozen_weights(
+    directory: Path, network: Network, pretrained: EncoderReference | None
+) -> dict[str, torch.Tensor]:
+    """Load the frozen weights, which the checkpoint may omit, from the pretrained encoder; return
+    {} if there are none.
+
+    Raises:
+        CheckpointError: If the encoder is missing or its hash is not that in `pretrained`.
+    """
+    frozen_names = network.get_frozen_tensors()
+    if not frozen_names or not pretrained:
+        return {}
+    encoder = PretrainedEncoder(pretrained.name)
+    if encoder.sha256 != pretrained.sha256:
+        raise CheckpointError(
+            f"{directory}: trained with another version of the encoder {pretrained.name}: the weights in {encoder.folder} "
+            f"have SHA-256 {encoder.sha256[:12]}…, not {pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
+        )
+    return {
+        name: tensor
+        for name, tensor in encoder.load_encoder_weights().items()
+        if name in frozen_names
+    }

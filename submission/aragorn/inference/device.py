@@ -1,0 +1,203 @@
+"""Choose device, precision and thread count, and run batches of texts of similar length within GPU
+memory.
+
+Pretrained encoders run in float16 on a GPU, and in float32 or bfloat16 (with OpenVINO) on a CPU;
+topic vectors and probes are always float32.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from aragorn.cpu_cores import count_cpu_cores
+from aragorn.engine.base import LOCAL_ENGINE, Engine
+from aragorn.errors import UsageError
+from aragorn.models.network import Network
+
+log = logging.getLogger(__name__)
+
+NetworkT = TypeVar("NetworkT", bound=Network)
+T = TypeVar("T")
+# Tokens per batch. On a CPU, their activations fit into the cache; in bfloat16 twice as many do.
+MAX_TOKENS_CPU, MAX_TOKENS_CPU_BF16, MAX_TOKENS_GPU = 1024, 2048, 65536
+
+
+def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
+    """Return the device for `auto` (a GPU if the engine has one), `cpu` or `cuda`.
+
+    Raises:
+        UsageError: If `cuda` is requested and the engine has no GPU.
+    """
+    if name == "cuda" and not engine.has_gpu:
+        raise UsageError(
+            f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu"
+        )
+    return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
+
+
+def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
+    """Return the dtype of encoders on a CPU for a value of --precision; None means float32.
+
+    Raises:
+        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16
+            instructions, or OpenVINO is not installed.
+    """
+    if name == "float32":
+        return None
+    if device.type == "cuda":
+        raise UsageError(
+            "--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu"
+        )
+    if not any(
+        is_available
+        for feature, is_available in torch.cpu.get_capabilities().items()
+        if feature.endswith("bf16")
+    ):
+        raise UsageError(
+            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many "
+            "times slower than float32; omit the flag"
+        )
+    if find_spec("openvino") is None:
+        raise UsageError(
+            "--precision bfloat16: OpenVINO is not installed; run `pip install -r requirements-openvino.txt`"
+        )
+    return torch.bfloat16
+
+
+def move_to_device(
+    network: NetworkT, device: torch.device, cpu_precision: torch.dtype | None
+) -> NetworkT:
+    """Move a network to a device, set its encoder's precision (`cpu_precision`, or float16 on a
+    GPU), and return it."""
+    network.to(device)
+    network.set_encoder_precision(torch.float16 if device.type == "cuda" else cpu_precision)
+    return network
+
+
+def limit_threads() -> int:
+    """Limit torch to the CPU cores available to this process or container, and return the thread
+    count."""
+    torch.set_num_threads(min(torch.get_num_threads(), count_cpu_cores()))  # torch ignores quotas
+    return torch.get_num_threads()
+
+
+def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
+    """Group row numbers into batches of at most `size` texts of similar length, shortest first.
+
+    The batches are deterministic, so that a resumed run uses the same batches.
+    """
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Group row numbers into batches of texts of similar length, longest first.
+
+    A batch has at most `max_tokens` tokens including padding, or consists of a single longer text.
+    """
+    order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
+    while len(order):
+        size = max(1, max_tokens // max(1, int(lengths[order[0]])))
+        batches.append(order[:size])
+        order = order[size:]
+    return batches
+
+
+def batch_by_shape(
+    lengths: Sequence[int], round_up: Callable[[int], int], max_tokens: int
+) -> list[np.ndarray]:
+    """Group row numbers into batches whose shape depends only on the length of their texts, longest
+    first.
+
+    A batch contains texts that `round_up` pads to the same length. The last batch of each length
+    repeats its rows to be as large as the others, so that a text's result does not depend on the
+    other texts. Texts that need no padding have separate batches, which networks compute without a
+    mask.
+    """
+    padded, batches = np.array([round_up(length) for length in lengths], dtype=int), []
+    unpadded = padded == np.asarray(lengths)
+    for length in np.unique(padded)[::-1].tolist():
+        size = max(1, max_tokens // length)
+        for rows in (
+            np.flatnonzero((padded == length) & is_full) for is_full in (unpadded, ~unpadded)
+        ):
+            batches += [
+                np.resize(batch, size)
+                for batch in np.split(rows, range(size, len(rows), size))
+                if len(batch)
+            ]
+    return batches
+
+
+def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
+    """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a
+    CPU (None: float32)."""
+    if device.type == "cuda":
+        return MAX_TOKENS_GPU
+    return MAX_TOKENS_CPU if precision is None else MAX_TOKENS_CPU_BF16
+
+
+@contextmanager
+def use_single_thread() -> Iterator[int]:
+    """Run torch on one thread, so that results do not depend on the thread count; yield the
+    original count."""
+    thread_count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield thread_count
+    finally:
+        torch.set_num_threads(thread_count)
+
+
+def map_batches(
+    compute: Callable[[np.ndarray], T],
+    batches: Sequence[np.ndarray],
+    device: torch.device,
+    join: Callable[[list[T]], T],
+) -> list[T]:
+    """Return the results of `compute` for batches of row numbers, in order, computed without
+    gradients.
+
+    A batch that exceeds GPU memory is split, and `join` concatenates the results of its parts. On a
+    CPU, each thread computes whole batches, so that results do not depend on the thread count.
+    """
+
+    @torch.inference_mode()
+    def compute_batch(rows: np.ndarray) -> T:
+        return compute_or_split(compute, rows, join)
+
+    with use_single_thread() as thread_count:
+        if device.type == "cuda" or thread_count == 1:
+            return [compute_batch(rows) for rows in batches]
+        with ThreadPoolExecutor(thread_count, initializer=set_thread_count, initargs=(1,)) as pool:
+            return list(pool.map(compute_batch, batches))
+
+
+def set_thread_count(count: int) -> None:
+    """Run torch on `count` threads if the current thread calls it, whatever other threads set at
+    the same time."""
+    # the first call in a thread copies the count that any thread has set last
+    torch.get_num_threads()
+    torch.set_num_threads(count)
+
+
+def compute_or_split(
+    compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]
+) -> T:
+    """Apply `compute` to row numbers; if GPU memory runs out, apply it to both halves and join the
+    results."""
+    try:
+        return compute(rows)
+    except torch.OutOfMemoryError:
+        if len(rows) == 1:
+            raise
+    # Outside the except clause, because the error's traceback keeps tensors alive.
+    log.warning("GPU out of memory for a batch of %d rows; splitting it in half", len(rows))
+    torch.cuda.empty_cache()
+    return join([compute_or_split(compute, half, join) for half in np.array_split(rows, 2)])

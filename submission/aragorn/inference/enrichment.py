@@ -1,0 +1,161 @@
+"""Enrich a whole collection in cached shards.
+
+part-*.msgpack  word frequencies of a shard's documents, in order
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+
+import msgspec
+import numpy as np
+import torch
+
+from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
+from aragorn.engine.shards import Shard, compute_shards
+from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
+from aragorn.models.enricher import TokenAnnotation
+from aragorn.storage.artifact_store import ArtifactStore
+
+log = logging.getLogger(__name__)
+
+SHARD_SIZE = 256  # documents
+# Time and size are estimated from one in SAMPLE_INTERVAL documents, but at least MIN_SAMPLE_SIZE
+# and at most SHARD_SIZE.
+MIN_SAMPLE_SIZE, SAMPLE_INTERVAL = 16, 64
+LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
+
+WordFrequencies = Mapping[str, int]
+# word frequencies of documents `start` to `end - 1`
+FrequencyLoader = Callable[[int, int], Sequence[WordFrequencies]]
+
+
+def enrich_collection(
+    docnos: Sequence[str],
+    load_texts: Callable[[Sequence[str]], Sequence[str]],
+    checkpoint: EnricherCheckpoint,
+    device: torch.device,
+    store: ArtifactStore,
+    engine: Engine = LOCAL_ENGINE,
+) -> FrequencyLoader:
+    """Enrich all documents in cached shards; return a function that loads the word frequencies of
+    documents by position.
+
+    If shards are missing, the expected time and size are logged first. `load_texts` loads the texts
+    of documents by docno, in order. `store`'s cache key must depend on the documents, their texts,
+    the checkpoint and the device.
+    """
+
+    def make_shard(start: int) -> Shard[Sequence[str]]:
+        shard_docnos, file_name = (
+            docnos[start : start + SHARD_SIZE],
+            f"part-{start // SHARD_SIZE:06}.msgpack",
+        )
+        return Shard(
+            file_name, len(shard_docnos), partial(load_texts, shard_docnos), can_load_remotely=True
+        )
+
+    shards, name = (
+        [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)],
+        checkpoint.network.get_name(),
+    )
+    missing_count = sum(shard.unit_count for shard in shards if shard.file_name not in store)
+    if missing_count:
+        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing_count // SAMPLE_INTERVAL))
+        rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
+        sample = load_texts([docnos[row] for row in rows])
+        costs = run_task(engine, partial(measure_sample, checkpoint, device), sample, device)
+        seconds, size = (cost * missing_count / len(sample) for cost in costs)
+        minutes = seconds / engine.count_workers(device) / 60
+        log.info(
+            "%s: %d documents to enrich, about %.1f minutes and %.1f MB",
+            name,
+            missing_count,
+            minutes,
+            size / 1e6,
+        )
+        if minutes > LONG_MINUTES and device.type == "cpu":
+            log.warning(
+                "%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption",
+                name,
+            )
+    read_shard = compute_shards(
+        partial(encode_shard, checkpoint, device), shards, store, engine, device, name, "documents"
+    )
+
+    def load_frequencies(start: int, end: int) -> Sequence[WordFrequencies]:
+        first_shard, end_shard = start // SHARD_SIZE, -(-min(end, len(docnos)) // SHARD_SIZE)
+        contents = map(read_shard, range(first_shard, end_shard))
+        frequencies = [
+            *chain.from_iterable(
+                msgspec.msgpack.decode(data, type=list[dict[str, int]]) for data in contents
+            )
+        ]
+        return frequencies[start - first_shard * SHARD_SIZE : end - first_shard * SHARD_SIZE]
+
+    return load_frequencies
+
+
+def encode_shard(
+    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
+) -> bytes:
+    """Enrich the texts of a shard; return their word frequencies as MessagePack."""
+    return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
+
+
+def measure_sample(
+    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
+) -> tuple[float, int]:
+    """Enrich sample texts; return the time in seconds and the size of their word frequencies in
+    bytes."""
+    start = time.monotonic()
+    size = len(encode_shard(checkpoint, device, texts))
+    return time.monotonic() - start, size
+
+
+def enrich_separately(
+    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
+) -> list[WordFrequencies]:
+    """Compute the word frequencies of texts, one text at a time, so that they do not depend on the
+    batch."""
+    return [enrich_texts([text], checkpoint, device)[0] for text in texts]
+
+
+def enrich_texts(
+    texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
+) -> list[WordFrequencies]:
+    """Compute the word frequencies of texts, with their passages batched together."""
+    return [
+        checkpoint.network.compute_word_frequencies(passages)
+        for passages in annotate_texts(texts, checkpoint, device)
+    ]
+
+
+def annotate_texts(
+    texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
+) -> list[list[list[TokenAnnotation]]]:
+    """Return each text's annotated passages; the longest are annotated first, so that GPU memory is
+    allocated once."""
+    enricher = checkpoint.move_network(device)
+    passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
+    passages = list(chain.from_iterable(passages_by_text))
+
+    def compute(rows: np.ndarray) -> list[list[TokenAnnotation]]:
+        return enricher.annotate([passages[row] for row in rows])
+
+    max_tokens = max(get_max_batch_tokens(device, checkpoint.precision), enricher.min_batch_tokens)
+    batches = batch_by_tokens([len(passage) for passage in passages], max_tokens)
+    annotations: dict[int, list[TokenAnnotation]] = {}
+    for rows, batch in zip(
+        batches,
+        map_batches(compute, batches, device, lambda halves: [*chain.from_iterable(halves)]),
+        strict=True,
+    ):
+        annotations |= zip(rows.tolist(), batch, strict=True)
+    ordered_annotations = iter([annotations[row] for row in range(len(passages))])
+    return [
+        list(islice(ordered_annotations, len(text_passages))) for text_passages in passages_by_text
+    ]

@@ -1,0 +1,74 @@
+"""Interface of enrichers: networks that label or weight the tokens of passages."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+
+from aragorn.models.network import Network, StoredTokeniser
+
+
+class TokenAnnotation(NamedTuple):
+    """A token of a passage with an enricher's weight or label."""
+
+    surface: str  # normalised as for lookup and indexing
+    start: int  # character offset in the passage
+    end: int
+    weight: float
+    label: str = ""  # tag; empty if the enricher only weights tokens
+
+
+class Passage(Protocol):
+    """Interface of passages: spans of text that are an enricher's input."""
+
+    @property
+    def text(self) -> str: ...
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+
+
+PassageT = TypeVar("PassageT", bound=Passage)
+PassageT_co = TypeVar("PassageT_co", bound=Passage, covariant=True)
+
+
+class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
+    """Interface of tokenisers that split texts into passages."""
+
+    @classmethod
+    def load(cls, directory: Path, config: Any) -> Self:
+        """Load the tokeniser of an enricher with this Config. Raises OSError or ValueError if a
+        file is missing or invalid."""
+
+    def split(self, text: str) -> Sequence[PassageT_co]:
+        """Split a raw text into passages, in order; a text without words has no passages."""
+
+
+class Enricher(Network, ABC, Generic[PassageT]):
+    """A network that labels or weights each token of a passage, independently of padding, batch
+    composition and order."""
+
+    tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
+    output_name: ClassVar[str]  # name of the output in explanations
+    # argument fields that are its input
+    input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"
+    # argument components that it labels; empty if it only weights tokens
+    component_types: ClassVar[tuple[str, ...]] = ()
+    # minimum of a batch's token limit, which depends on the device
+    min_batch_tokens: ClassVar[int] = 0
+
+    @abstractmethod
+    def annotate(self, passages: Sequence[PassageT]) -> list[list[TokenAnnotation]]:
+        """Return the annotations of each passage's tokens, in order; all passages form one
+        batch."""
+
+    def get_component_type(self, token: TokenAnnotation) -> str:
+        """Return the argument component that a token belongs to; "" if none."""
+        return ""
+
+    @abstractmethod
+    def compute_word_frequencies(
+        self, passages: Sequence[Sequence[TokenAnnotation]]
+    ) -> Mapping[str, int]:
+        """Compute each word's frequency in a text, at least 1, from the annotations of its
+        passages."""

@@ -1,0 +1,225 @@
+"""TARGER, a BiLSTM-CNN-CRF tagger that labels claims and premises; only labelled tokens are
+indexed.
+
+Chernodub et al.: TARGER: Neural Argument Mining at Your Fingertips. ACL 2019. Ma, Hovy: End-to-end
+Sequence Labeling via Bi-directional LSTM-CNNs-CRF. ACL 2016. Document reduction: Hollatz 2022,
+section 4.2.
+
+Shapes: B passages, L tokens, W distinct tokens, E and F dimensions of word and character vectors, K
+filters per character dimension, H units per direction, S CRF states, 20 characters per token
+(CHARACTERS_PER_TOKEN).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from aragorn.models.crf import CRF
+from aragorn.models.enricher import Enricher, TokenAnnotation
+from aragorn.models.layers import gather_positions, run_bidirectional
+from aragorn.models.padding import pad
+from aragorn.text.surface_tokens import (
+    CHARACTER_ID_COUNT,
+    CHARACTERS_PER_TOKEN,
+    SurfacePassage,
+    SurfaceTokeniser,
+)
+from aragorn.text.surface_tokens import encode_characters as get_character_ids
+from aragorn.text.vocabulary import PADDING_ID
+
+# Components whose tokens are indexed, by code; MC is the major claim of an essay
+INDEXED_COMPONENTS = {"P": "premise", "C": "claim", "MC": "claim"}
+RNN_CLASSES = {"lstm": nn.LSTM, "gru": nn.GRU}
+# words per batch of the character CNN; small batches stay in the CPU cache
+CHARACTER_CNN_BATCH = 32
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class TARGER(Enricher[SurfacePassage]):
+    """A CRF tagger whose bidirectional RNN reads word vectors and character-CNN features.
+
+    Each distinct word of a batch is encoded once, so that all its occurrences share their character
+    dropout.
+    """
+
+    tokeniser_class = SurfaceTokeniser
+    output_name = "kept"
+    input_fields = "conclusion premise"  # all fields of the unenriched index
+    component_types = ("claim", "premise")
+    # the RNN's time depends on the length of passages and hardly on their number
+    min_batch_tokens = 16_384
+    half_precision_prefixes = ("embedding.", "ahead.", "back.")
+
+    @dataclass(frozen=True)
+    class Config:
+        """Configuration of the network; `vocabulary` and `letters` count embedding rows, with those
+        for padding and unknown."""
+
+        vocabulary: int
+        tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
+        letters: int = CHARACTER_ID_COUNT
+        dimensions: int = 100
+        letter_dimensions: int = 25
+        filters: int = 30  # filters per character dimension
+        window: int = 3
+        cell: Literal["lstm", "gru"] = "lstm"
+        hidden: int = 100  # units per direction
+        dropout: float = 0.5  # on the RNN's input
+        # on the RNN's output; 0 in the authors' code, equal to `dropout` in Ma and Hovy
+        output_dropout: float = 0.0
+        longest: int = 512  # maximum number of tokens per passage
+
+    def __init__(self, config: Config) -> None:
+        """Build the network.
+
+        Raises:
+            ValueError: If `window` is less than 1 or exceeds the characters of a token, or if
+                `longest` is less than 1.
+        """
+        super().__init__(config)
+        if not 0 < config.window <= CHARACTERS_PER_TOKEN:
+            raise ValueError(
+                f"window is {config.window} characters; expected 1 to {CHARACTERS_PER_TOKEN}"
+            )
+        if config.longest < 1:
+            raise ValueError(
+                f"longest (maximum passage length in tokens) is {config.longest}; expected at least 1"
+            )
+        self.embedding = _create_embedding(config.vocabulary, config.dimensions)
+        self.letters = _create_embedding(config.letters, config.letter_dimensions)
+        character_width = config.letter_dimensions * config.filters
+        self.convolution = nn.Conv1d(
+            config.letter_dimensions,
+            character_width,
+            config.window,
+            groups=config.letter_dimensions,
+        )
+        rnn_class, width = RNN_CLASSES[config.cell], config.dimensions + character_width
+        self.ahead, self.back = (
+            rnn_class(width, config.hidden, batch_first=True) for _ in range(2)
+        )
+        self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
+        self.crf = CRF(len(config.tags))
+        self.dropout, self.output_dropout = (
+            nn.Dropout(config.dropout),
+            nn.Dropout(config.output_dropout),
+        )
+
+    def annotate(self, passages: Sequence[SurfacePassage]) -> list[list[TokenAnnotation]]:
+        """Annotate tokens with their best tags, and with weight 1 if they are indexed, else 0."""
+        batch = self.collate(passages)
+        best_tags = self.crf.decode(self(*batch), batch[-1]).tolist()
+        outcomes = [
+            (0.0, ""),
+            *(
+                (float(parse_component_code(tag) in INDEXED_COMPONENTS), tag)
+                for tag in self.config.tags
+            ),
+        ]
+        annotations = []
+        for passage, tags in zip(passages, best_tags, strict=True):
+            tokens = zip(passage.tokens, passage.spans, tags, strict=False)  # tags are padded
+            annotations.append(
+                [TokenAnnotation(token, *span, *outcomes[tag]) for token, span, tag in tokens]
+            )
+        return annotations
+
+    def get_component_type(self, token: TokenAnnotation) -> str:
+        """Return `claim`, `premise`, or "" for a token outside components."""
+        return INDEXED_COMPONENTS.get(parse_component_code(token.label), "")
+
+    def compute_word_frequencies(
+        self, passages: Sequence[Sequence[TokenAnnotation]]
+    ) -> Counter[str]:
+        """Count the words of a text's indexed tokens; tokens without whitespace between them are
+        joined into one word."""
+        return Counter(word for passage in passages for word in join_adjacent(passage))
+
+    def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
+        """Build the arguments of `forward` on the network's device."""
+        vocabulary: dict[str, int] = {}
+        for passage in passages:
+            vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
+        positions = {word: position for position, word in enumerate(vocabulary)}
+        index, mask = pad([[positions[word] for word in passage.tokens] for passage in passages])
+        ids, letters = (
+            torch.tensor(list(vocabulary.values())),
+            torch.tensor([get_character_ids(word) for word in vocabulary]),
+        )
+        device = self.embedding.weight.device
+        return ids.to(device), letters.to(device), index.to(device), mask.to(device)
+
+    def forward(self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor) -> Tensor:
+        """Compute emissions (B, L, S); arguments as for `encode`."""
+        emissions: Tensor = self.emission(
+            self.output_dropout(torch.cat(self.encode(ids, letters, index, mask), dim=2))
+        )
+        return emissions
+
+    def encode(
+        self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the forward and the backward RNN states, (B, L, H) each, in token order.
+
+        Args:
+            ids: (W,) int64, word ids of the distinct tokens.
+            letters: (W, 20) int64, character ids of the distinct tokens.
+            index: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
+            mask: (B, L) bool, true for tokens; at least one per passage.
+        """
+        word_vectors = self.dropout(functional.embedding(index, self.embedding(ids)))  # (B, L, E)
+        # (B, L, F · K)
+        character_features = functional.embedding(index, self.encode_characters(letters))
+        inputs = torch.cat([word_vectors, character_features], dim=2)
+        forward, backward, reversal = run_bidirectional(self.ahead, self.back, inputs, mask)
+        return forward, gather_positions(backward, reversal)
+
+    def encode_characters(self, letters: Tensor) -> Tensor:
+        """Compute features (W, F · K) of words given as character ids (W, 20): the maximum of each
+        filter over positions."""
+        vectors = self.dropout(self.letters(letters))  # (W, 20, F)
+        # (F, K, window)
+        weight = self.convolution.weight.view(vectors.shape[2], -1, self.config.window)
+        windows = vectors.unfold(1, self.config.window, 1)  # (W, positions, F, window)
+        # Equivalent to nn.Conv1d, which is four times slower with one group per dimension.
+        features = [
+            torch.einsum("wpfh,fkh->wpfk", batch, weight).max(1).values
+            for batch in windows.split(CHARACTER_CNN_BATCH)
+        ]
+        return torch.cat(features).flatten(1) + self.convolution.bias  # type: ignore[operator]
+
+
+def parse_component_code(tag: str) -> str:
+    """Return the component code of a tag, e.g. P for B-P; "" for O."""
+    return tag.partition("-")[2]
+
+
+def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
+    """Return the indexed tokens as words, joining adjacent tokens that no whitespace separates."""
+    words: list[str] = []
+    end = -1
+    for token in tokens:
+        if not token.weight:
+            continue
+        if token.start == end:
+            words[-1] += token.surface
+        else:
+            words.append(token.surface)
+        end = token.end
+    return words
+
+
+def _create_embedding(row_count: int, dimensions: int) -> nn.Embedding:
+    """Create embeddings as in Ma and Hovy: uniform with variance 1 / dimensions, zero for
+    padding."""
+    table = nn.Embedding(row_count, dimensions, padding_idx=PADDING_ID)
+    bound = (3 / dimensions) ** 0.5
+    with torch.no_grad():
+        table.weight[PADDING_ID + 1 :].uniform_(-bound, bound)
+    return table

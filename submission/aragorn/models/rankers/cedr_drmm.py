@@ -1,0 +1,85 @@
+"""CEDR-DRMM: a feed-forward network over [CLS] and the matching histograms of all BERT layers, per
+query position.
+
+MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.2 and table
+4.1: 11 bins, layers (11 · L + E):5:1. ReLU as in the authors' code.
+"""
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker
+from aragorn.models.bert_config import QUERY_LENGTH, EncoderConfig
+from aragorn.models.layers import build_histogram, cosine
+from aragorn.models.ranker import Contribution, NetworkExplanation
+
+BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
+
+
+class CEDRDRMM(BERTRanker):
+    """Sum over all 20 query positions, including padding, of a feed-forward network over histograms
+    and [CLS]."""
+
+    @dataclass(frozen=True)
+    class Config(EncoderConfig):
+        """Configuration of the encoder and of the dropout before the last layer."""
+
+        dropout: float = 0.2
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        bert_config = self.encoder.bert.config
+        self.first = nn.Linear(
+            BINS * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size, HIDDEN
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.second = nn.Linear(HIDDEN, 1)
+
+    def forward(
+        self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
+    ) -> Tensor:
+        """Compute the scores (B,) of pairs: Σ W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2
+        over query positions."""
+        return self.compute_contributions(query, query_mask, document, document_mask).sum(1)
+
+    def explain(
+        self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
+    ) -> NetworkExplanation:
+        """Break the score down by query word piece; the contributions of padding positions are
+        summed."""
+        values, length = (
+            self.compute_contributions(query, query_mask, document, document_mask)[0],
+            int(query_mask.sum()),
+        )
+        parts = [
+            Contribution("query word piece", values[position].item(), position)
+            for position in range(length)
+        ]
+        padding_part = Contribution(
+            f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item()
+        )
+        caveat = (
+            "each position's contribution is a feed-forward network's output for its histograms and "
+            f"[CLS]; {ENCODER_CAVEAT}"
+        )
+        return NetworkExplanation([*parts, padding_part], caveat=caveat, use_occlusion=True)
+
+    def compute_contributions(
+        self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
+    ) -> Tensor:
+        """Compute the contributions (B, 20) of the 20 query positions."""
+        pairs = self.encoder(query, query_mask, document, document_mask)
+        similarity = cosine(pairs.query, pairs.document)  # (B, L, Q, D)
+        match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]
+        # (B, L, Q, bins)
+        histogram = build_histogram(similarity, match_mask, BINS, SMOOTHING, similarity.dtype)
+        padding = QUERY_LENGTH - query.shape[1]  # padding positions have empty histograms
+        # (B, L, 20, bins)
+        histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))
+        cls = pairs.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
+        features = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
+        return torch.squeeze(self.second(self.dropout(self.first(features).relu())), -1)

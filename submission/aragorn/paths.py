@@ -1,0 +1,14 @@
+"""Define the paths of the package's files."""
+
+import os
+from pathlib import Path
+
+PACKAGE_DIR = Path(__file__).resolve().parent
+PROJECT_DIR = PACKAGE_DIR.parent.parent  # in a checkout
+# In a checkout, PACKAGE_DIR / "checkpoints" is a symbolic link to the project's checkpoints.
+CHECKPOINT_DIR = Path(
+    os.environ.get("ARAGORN_CHECKPOINTS") or PACKAGE_DIR / "checkpoints"
+).resolve()
+ENCODER_DIR = CHECKPOINT_DIR / "encoders"  # one directory per exported encoder without a package
+SAMPLE_INPUT = PACKAGE_DIR / "sample" / "input"
+STOP_WORDS_FILE = PACKAGE_DIR / "text" / "nltk_data" / "corpora" / "stopwords" / "english"

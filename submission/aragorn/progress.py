@@ -1,0 +1,102 @@
+"""Configure logging to stderr, and report progress: by a bar on a terminal, else by log messages at
+intervals."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
+from typing import TypeVar
+
+from aragorn.errors import escape_unprintable
+
+
+def configure_logging() -> None:
+    """Log to stderr, unless logging is already configured."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+# level of messages that are shown even if those of level INFO are suppressed
+NOTICE = logging.INFO + 5
+
+
+@contextmanager
+def suppress_info() -> Iterator[None]:
+    """Suppress this thread's log messages of level INFO and below."""
+    thread, handlers = get_ident(), [*logging.getLogger().handlers]
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    for handler in handlers:
+        handler.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_shown)
+
+
+class _EscapingFormatter(logging.Formatter):
+    """Formatter that escapes unprintable characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_unprintable(super().format(record))
+
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LOG_INTERVAL_SECONDS = 30.0
+
+
+def track(
+    items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None
+) -> Iterator[T]:
+    """Yield items and report progress; `unit` is a plural noun, `weights` are the numbers of units
+    per item (None: 1 each)."""
+    sizes = weights or [1] * len(items)
+    return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
+
+
+def track_weighted(
+    items: Iterable[tuple[T, int]], total: int, description: str, unit: str
+) -> Iterator[T]:
+    """Yield the items of (item, number of units) pairs and report progress towards `total` units;
+    `unit` is a plural noun."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm  # here, because the import would slow down `--help`
+
+        with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
+            for item, weight in items:
+                yield item
+                bar.update(weight)
+    else:
+        yield from _track_in_log(items, total, description, unit)
+
+
+def _track_in_log(
+    items: Iterable[tuple[T, int]], total: int, description: str, unit: str
+) -> Iterator[T]:
+    done_count = 0
+    start = last_log = time.monotonic()
+    for item, weight in items:
+        yield item
+        done_count += weight
+        now = time.monotonic()
+        if now - last_log >= LOG_INTERVAL_SECONDS:
+            last_log = now
+            rate = done_count / (now - start)
+            log.info(
+                "%s: %d of %d %s, %.1f/s, %.0f s left",
+                description,
+                done_count,
+                total,
+                unit,
+                rate,
+                (total - done_count) / rate,
+            )
+    log.info("%s: %d %s in %.1f s", description, done_count, unit, time.monotonic() - start)

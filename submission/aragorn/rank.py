@@ -1,0 +1,208 @@
+"""Rank documents for all topics and write one TREC run per system."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aragorn.data.dataset import Dataset
+from aragorn.data.orders import Order
+from aragorn.data.runs import find_run
+from aragorn.engine.base import Engine
+from aragorn.engine.factory import open_chosen_engine
+from aragorn.errors import (
+    InputError,
+    OutputError,
+    SubmissionError,
+    SystemsFailedError,
+    UsageError,
+    abbreviate_list,
+)
+from aragorn.inference.device import choose_device, choose_precision, limit_threads
+from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
+from aragorn.output.run_directory import RunDirectory, list_other_runs
+from aragorn.output.runs import check_tag, format_run
+from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
+from aragorn.storage.cache_usage import RecordingCacheDirectory
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems import catalogue
+from aragorn.systems.catalogue import System
+from aragorn.systems.execution import CheckpointStore, Execution
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RankOptions:
+    """Options of the `rank` command, described by its --help."""
+
+    inputs: Sequence[Path]
+    input_run: Path | None
+    output_dir: Path
+    systems: list[str]
+    team: str
+    label: str | None
+    depth: int | None  # None: depth of the supplied ranking, or DEFAULT_DEPTH without one
+    order: Order
+    device: str
+    precision: str
+    engine: str
+    ray_address: str | None
+    shared_cache: bool
+    checkpoint_dir: Path
+    cache_dir: Path | None
+    overwrite: bool
+    argv: Sequence[str] = ()  # command-line arguments
+
+    @property
+    def tag_prefix(self) -> str:
+        """Return the part of run tags before the system's name, without a final hyphen."""
+        return f"{self.team}-{self.label}" if self.label else self.team
+
+
+def rank(options: RankOptions) -> None:
+    """Write the runs of all requested systems (default: all available), and the primary system's
+    run as run.txt.
+
+    Run files are named <team>[-<label>]-<system>.txt. The primary system is the first requested
+    one, else fusion. Systems whose run exists for the same inputs, settings, checkpoints and code
+    are skipped.
+
+    Raises:
+        UsageError, InputError, OutputError: If an option, the input or a directory is invalid.
+        Exception: If all systems failed; the error is that of the first system.
+        SystemsFailedError: If some systems failed; the runs of the others are written.
+    """
+    check_tag(options.tag_prefix)
+    if options.cache_dir and options.cache_dir.resolve() == options.output_dir.resolve():
+        raise UsageError(
+            f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory"
+        )
+    with open_chosen_engine(options) as engine:
+        _rank_all(options, engine)
+
+
+def _rank_all(options: RankOptions, engine: Engine) -> None:
+    device = choose_device(options.device, engine)
+    checkpoints = CheckpointStore(
+        options.checkpoint_dir, choose_precision(options.precision, device)
+    )
+    systems = catalogue.select_systems(options.systems, checkpoints)
+    primary = catalogue.get_system(
+        options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM
+    )
+    if not options.systems and len(systems) < len(catalogue.SYSTEMS):
+        omitted_names = [
+            name for name, system in catalogue.SYSTEMS.items() if system not in systems
+        ]
+        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
+    log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
+    dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
+    log.info("%s", dataset.description)
+    if options.input_run and (other_runs := list_other_runs(options.input_run)):
+        message = "re-ranking %s; for another run, pass its file to --input-run: %s"
+        log.info(message, find_run(options.input_run), abbreviate_list(other_runs))
+    depth = _choose_depth(options, dataset)
+    failures: dict[str, Exception] = {}
+    cache_directory = RecordingCacheDirectory(options.cache_dir, options.output_dir)
+    with RunDirectory(options.output_dir) as output, cache_directory as cache:
+        execution = Execution(dataset, checkpoints, device, cache, engine)
+        settings = {
+            "input": dataset.fingerprint,
+            "team or label": options.tag_prefix,
+            "depth": str(depth),
+        }
+        output.resume(
+            settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite
+        )
+        previous_entries = load_run_entries(options.output_dir)
+        entries = {
+            tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")
+        }
+        for system in systems:
+            start = time.monotonic()
+            try:
+                with dataset.stopwatch.stage(system.name):
+                    is_up_to_date, omitted_count = _write_run(
+                        system, options, depth, execution, output, system == primary
+                    )
+            except (InputError, OutputError):
+                raise  # affects all systems
+            except Exception as error:
+                failures[system.name] = error
+                log.error(
+                    "%s: failed: %s",
+                    system.name,
+                    error,
+                    exc_info=not isinstance(error, SubmissionError),
+                )
+            else:
+                state = "up to date, skipped" if is_up_to_date else "done"
+                log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
+                if not is_up_to_date or _make_tag(options, system) not in entries:
+                    seconds = dataset.stopwatch.seconds[system.name]
+                    entries[_make_tag(options, system)] = build_run_entry(
+                        system, execution, seconds, depth, omitted_count
+                    )
+        # else keep the metadata of the execution that wrote the runs
+        if entries != previous_entries:
+            tag = _make_tag(options, primary)
+            write_ir_metadata(
+                options.output_dir, options.team, tag, options.argv, primary, entries, execution
+            )
+        if unused := cache.describe_unused():
+            log.info("%s: %s", options.cache_dir, unused)
+    if failures and len(failures) == len(systems):
+        raise next(iter(failures.values()))
+    if failures:
+        cause = f"systems failed: {', '.join(failures)} (see the errors above)"
+        raise SystemsFailedError(f"{cause}; the other runs are in {options.output_dir}")
+    log.info("%d runs in %s", len(systems), options.output_dir)
+
+
+def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
+    """Return the requested depth, else that of the supplied ranking up to MAX_DEPTH, else
+    DEFAULT_DEPTH; warn of truncation."""
+    supplied_depth = dataset.supplied_depth
+    depth = options.depth or min(supplied_depth or DEFAULT_DEPTH, MAX_DEPTH)
+    if supplied_depth and supplied_depth > depth:
+        message = "%s has up to %d documents per topic; runs truncated to %d; change with --depth"
+        log.warning(message, dataset.ranking_file, supplied_depth, depth)
+    return depth
+
+
+def _write_run(
+    system: System,
+    options: RankOptions,
+    depth: int,
+    execution: Execution,
+    run_directory: RunDirectory,
+    is_primary: bool,
+) -> tuple[bool, int]:
+    """Write a system's run unless it is up to date; return whether it is, and the number of
+    documents omitted (0 if it is)."""
+    code_hash = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
+    key, name = (
+        f"{execution.compute_cache_key(system.stage)} {code_hash}",
+        f"{_make_tag(options, system)}.txt",
+    )
+    is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0
+    if is_up_to_date:
+        text = run_directory.read_run(name)
+    else:
+        rankings = execution.get_ranking(system.stage)
+        truncated_rankings = truncate_rankings(rankings, depth)
+        omitted_count = len(rankings) - len(truncated_rankings)
+        if omitted_count:
+            message = "%s: truncated to %d documents per topic, %d documents omitted"
+            log.info(message, system.name, depth, omitted_count)
+        text = format_run(truncated_rankings, _make_tag(options, system))
+        run_directory.write_run(name, text, key)
+    if is_primary:
+        run_directory.write_primary_run(name, text, key)
+    return is_up_to_date, omitted_count
+
+
+def _make_tag(options: RankOptions, system: System) -> str:
+    return f"{options.tag_prefix}-{system.name}"

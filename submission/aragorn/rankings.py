@@ -1,0 +1,135 @@
+"""Sort, validate and serialise rankings: frames `qid docno rank score` with the ranked documents of
+all topics.
+
+qid    str; topics in input order
+docno  str
+rank   int64, from 1 per topic; defines the order of documents, including those with equal scores
+score  float64, non-increasing per topic
+"""
+
+import re
+from collections.abc import Collection, Iterable
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+COLUMNS = ["qid", "docno", "rank", "score"]
+TAG_PATTERN = re.compile(r"[A-Za-z0-9_-]+")  # run tags
+DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # documents per topic in a run
+
+
+def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
+    """Rank the documents `qid docno score` of each topic by descending score, breaking ties by
+    ascending docno."""
+    return _add_ranks(sort_by_topic(scores, topics, ["score", "docno"], ascending=[False, True]))
+
+
+def rank_by_score_stable(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
+    """Rank the documents `qid docno score` of each topic by descending score, keeping the order of
+    ties."""
+    return _add_ranks(sort_by_topic(scores, topics, ["score"], ascending=[False]))
+
+
+def truncate_rankings(rankings: pd.DataFrame, depth: int) -> pd.DataFrame:
+    """Keep the first `depth` documents of each topic."""
+    return rankings[rankings["rank"] <= depth].reset_index(drop=True)
+
+
+def sort_by_topic(
+    frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str], ascending: list[bool]
+) -> pd.DataFrame:
+    """Sort rows stably by the order of their qids in `topics`, then by `columns`; `ascending` has
+    one entry per column."""
+    position = frame["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
+    ordered = frame.assign(position=position).sort_values(
+        ["position", *columns], ascending=[True, *ascending], kind="stable"
+    )
+    return ordered.drop(columns="position").reset_index(drop=True)
+
+
+def validate_rankings(
+    rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str]
+) -> None:
+    """Validate the rankings of a stage; `unknown_docnos` are docnos in the rankings that are not in
+    the input.
+
+    Raises:
+        ValueError: If columns, topic order or ranks are invalid, a topic or document is unknown, a
+            document is repeated, or scores are not finite or increase.
+    """
+    if rankings.columns.tolist() != COLUMNS:
+        raise ValueError(f"columns {rankings.columns.tolist()}; expected {COLUMNS}")
+    topic_index = rankings["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
+    is_same_topic = rankings["qid"].eq(rankings["qid"].shift())
+    expected_rank = rankings.groupby("qid", sort=False).cumcount() + 1
+    for is_invalid, reason in (
+        (topic_index.isna(), "not in the input"),
+        (~is_same_topic & topic_index.le(topic_index.cummax().shift()), "out of topic order"),
+        (rankings["docno"].isin(unknown_docnos), "unknown document"),
+        (rankings.duplicated(["qid", "docno"]), "duplicate document"),
+        (rankings["rank"].ne(expected_rank), "ranks must be 1, 2, 3, …"),
+        (~np.isfinite(rankings["score"]), "score not finite"),
+        (is_same_topic & rankings["score"].gt(rankings["score"].shift()), "score increases"),
+    ):
+        if is_invalid.any():
+            row = rankings.loc[is_invalid.idxmax()]
+            raise ValueError(
+                f"topic {row['qid']}: {reason} ({row['docno']}, rank {row['rank']}, score {row['score']})"
+            )
+
+
+def encode_rankings(rankings: pd.DataFrame) -> bytes:
+    """Serialise rankings as MessagePack, for `decode_rankings`."""
+    ranks, scores = rankings["rank"].to_numpy(np.int64), rankings["score"].to_numpy(np.float64)
+    return msgspec.msgpack.encode(
+        (rankings["qid"].tolist(), rankings["docno"].tolist(), ranks.tobytes(), scores.tobytes())
+    )
+
+
+def decode_rankings(data: bytes) -> pd.DataFrame:
+    """Deserialise the output of `encode_rankings`; raise MsgspecError or ValueError if it is
+    damaged."""
+    qids, docnos, ranks, scores = msgspec.msgpack.decode(
+        data, type=tuple[list[str], list[str], bytes, bytes]
+    )
+    return _build_frame(
+        qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64)
+    )
+
+
+RankingRow = tuple[str, str, int, float]  # qid docno rank score
+
+
+def make_ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
+    """Return a topic's rows for `build_rankings`; documents and their scores (N,) are in ranking
+    order."""
+    return [
+        (qid, docno, rank, score)
+        for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)
+    ]
+
+
+def build_rankings(rows: list[RankingRow]) -> pd.DataFrame:
+    """Build the frame of rankings from the rows of all topics, in topic order."""
+    qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return _build_frame(
+        list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64)
+    )
+
+
+def _add_ranks(ordered: pd.DataFrame) -> pd.DataFrame:
+    ranks = (ordered.groupby("qid", sort=False).cumcount() + 1).to_numpy(np.int64)
+    return _build_frame(
+        ordered["qid"].tolist(),
+        ordered["docno"].tolist(),
+        ranks,
+        ordered["score"].to_numpy(np.float64),
+    )
+
+
+def _build_frame(
+    qids: list[str], docnos: list[str], ranks: np.ndarray, scores: np.ndarray
+) -> pd.DataFrame:
+    frame = pd.DataFrame({"qid": qids, "docno": docnos, "rank": ranks, "score": scores})
+    return frame.astype({"qid": object, "docno": object})

@@ -1,0 +1,46 @@
+"""Find classes by module name in packages that define one class per module."""
+
+import inspect
+from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeVar
+
+from aragorn.errors import UsageError, abbreviate, suggest
+
+T = TypeVar("T")
+
+
+def list_module_names(package_path: Iterable[str]) -> list[str]:
+    """Return the sorted names of a package's modules; `package_path` is the package's
+    `__path__`."""
+    return sorted(module.name for module in iter_modules(package_path))
+
+
+def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
+    """Return the subclass of `base` in module `name` of a package.
+
+    Raises:
+        UsageError: If there is no such module; `kind` is the noun for the class in the message.
+    """
+    names = list_module_names(import_module(package).__path__)
+    if name not in names:
+        raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
+    return load_class(package, name, base)
+
+
+def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
+    """Return the only subclass of `base` that a module defines; raise UsageError if it lacks a
+    method of `base`."""
+    module = import_module(f"{package}.{module_name}")
+    classes = [
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, base)
+    ]
+    (cls,) = (member for member in classes if member.__module__ == module.__name__)
+    if abstract_methods := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise UsageError(
+            f"{module.__file__}: {cls.__name__} lacks methods: {', '.join(abstract_methods)}; implement them"
+        )
+    return cls

@@ -1,0 +1,320 @@
+"""Encode texts, each of them once, and find the exact nearest neighbours of queries among their
+float16 vectors."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from aragorn.context import set_variable
+from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
+from aragorn.errors import OutputError
+from aragorn.inference.device import (
+    batch_by_shape,
+    get_max_batch_tokens,
+    map_batches,
+    move_to_device,
+    use_single_thread,
+)
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.models.network import is_full_precision
+from aragorn.models.padding import TokenIds, pad
+from aragorn.models.ranker import DenseRanker
+from aragorn.progress import track_weighted
+from aragorn.retrieval.encoding_estimate import EncodingEstimate, encoding_listener
+from aragorn.retrieval.sparse_matrix import select_top_k
+from aragorn.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
+from aragorn.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
+
+CONCLUSIONS_FILE = "names.msgpack"
+SHARD_SIZE = 1024  # texts per shard
+# texts by which the time of encoding is estimated; fewer texts are encoded without an estimate
+SAMPLE_SIZE = 16
+CHARACTERS_PER_TOKEN = 5
+READ_BLOCK = 16384  # texts read at a time
+# BERT's inputs, with [CLS] and [SEP], are padded to a multiple of LENGTH_BLOCK
+LENGTH_BLOCK, SPECIAL_TOKENS = 16, 2
+VECTOR_BLOCK = 16384  # vectors per matrix product
+QUERY_BLOCK = 64  # queries per matrix product
+ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot product
+
+
+@dataclass(frozen=True)
+class NamedTexts:
+    """Texts to index, identified by name and loaded on demand."""
+
+    names: Sequence[str]
+    load: Callable[[list[str]], list[str]]  # returns the texts with these names, in this order
+    input_type: Literal["query", "premise"]  # which input of the network the texts are
+
+
+class DenseIndex:
+    """Index for exact nearest-neighbour search over the vectors of named texts."""
+
+    def __init__(self, names: Sequence[str], vectors: np.ndarray, rows: np.ndarray) -> None:
+        """Create the index of texts whose vectors are `rows` (N,) of `vectors` (R, V) float16."""
+        self.names, self._vectors, self._rows = names, vectors, rows
+        self._positions = {name: position for position, name in enumerate(names)}
+
+    def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """Compute the cosine similarities (N,) of named texts to a query vector (V,); no score
+        depends on the other texts."""
+        return self._score_exactly(
+            query, np.array([self._positions[name] for name in names], dtype=int)
+        )
+
+    def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
+        """Yield, for each of the query vectors (Q, V), names and cosine similarities of the `depth`
+        nearest texts, best first.
+
+        Ties go to the first text. Texts are shortlisted by float32 products, and the shortlist is
+        scored exactly.
+        """
+        for start in range(0, len(queries), QUERY_BLOCK):
+            block = queries[start : start + QUERY_BLOCK]
+            for query, products in zip(block, self._compute_dot_products(block), strict=True):
+                threshold = (
+                    np.partition(products, -depth)[-depth] - ROUNDING_MARGIN
+                    if len(products) > depth
+                    else -np.inf
+                )
+                shortlist = np.flatnonzero(products >= threshold)
+                scores = self._score_exactly(query, shortlist)
+                order = select_top_k(scores, depth)
+                yield [self.names[position] for position in shortlist[order]], scores[order]
+
+    def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
+        """Compute the float32 dot products (Q, N) of queries with all texts."""
+        products = np.empty((len(queries), len(self.names)), dtype=np.float32)
+        query_columns = torch.from_numpy(queries).t()
+        for start in range(0, len(self.names), VECTOR_BLOCK):
+            block = torch.from_numpy(
+                self._vectors[self._rows[start : start + VECTOR_BLOCK]].astype(np.float32)
+            )
+            products[:, start : start + VECTOR_BLOCK] = (block @ query_columns).t().numpy()
+        return products
+
+    def _score_exactly(self, query: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Compute dot products in float64 in a fixed order, rounded to float32, the precision of a
+        run."""
+        products: np.ndarray = self._vectors[self._rows[positions]].astype(
+            np.float64
+        ) * query.astype(np.float64)
+        scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
+        return scores
+
+
+def load_or_build_dense_index(
+    texts: NamedTexts,
+    checkpoint: RankerCheckpoint,
+    device: torch.device,
+    store: VectorStore,
+    engine: Engine = LOCAL_ENGINE,
+) -> DenseIndex:
+    """Index named texts; encode those that have no vector in `store`, and add their vectors to it.
+
+    The checkpoint must be of a DenseRanker. All vectors of `store` must be of this checkpoint and
+    device type; they may be of other texts, because a vector does not depend on the other texts or
+    their order.
+
+    Raises:
+        OutputError: If vectors cannot be written or read back.
+    """
+    keys, lengths = _read_keys_and_lengths(texts)
+    rows = store.find(keys)
+    if (rows < 0).any():
+        with store.encoding_lock:  # so that no text is encoded by two threads
+            rows = store.find(keys)
+            first_positions = np.unique(
+                np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True
+            )[1]
+            missing_positions = first_positions[rows[first_positions] < 0]
+            if len(missing_positions):
+                longest_first = missing_positions[
+                    np.argsort(-lengths[missing_positions], kind="stable")
+                ]
+                max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
+                costs = np.minimum(lengths[longest_first], CHARACTERS_PER_TOKEN * max_tokens)
+                _encode_missing(
+                    texts, keys, longest_first, costs, checkpoint, device, store, engine
+                )
+        rows = store.find(keys)
+        if (rows < 0).any():
+            raise OutputError(
+                f"{store.file}: vectors that were just written are damaged; check the disk and delete the file"
+            )
+    return DenseIndex(texts.names, store.vectors, rows)
+
+
+def _read_keys_and_lengths(texts: NamedTexts) -> tuple[list[bytes], np.ndarray]:
+    """Return the keys of texts in a VectorStore, and their lengths (N,) in characters."""
+    keys, lengths = list[bytes](), list[int]()
+    for start in range(0, len(texts.names), READ_BLOCK):
+        block = texts.load(list(texts.names[start : start + READ_BLOCK]))
+        keys += [hash_text(texts.input_type, text) for text in block]
+        lengths += map(len, block)
+    return keys, np.array(lengths, dtype=int)
+
+
+def _encode_missing(
+    texts: NamedTexts,
+    keys: Sequence[bytes],
+    positions: np.ndarray,
+    costs: np.ndarray,
+    checkpoint: RankerCheckpoint,
+    device: torch.device,
+    store: VectorStore,
+    engine: Engine,
+) -> None:
+    """Encode the texts at `positions` in shards, and append each shard's vectors, so that an
+    interrupted run can resume.
+
+    If this thread has a listener for estimates, the first shard is a sample, and `costs` (N,) are
+    the relative times per text.
+    """
+    listener, start, name = encoding_listener.get(), time.monotonic(), checkpoint.network.get_name()
+    first_size = SHARD_SIZE if listener is None else SAMPLE_SIZE
+    shards = [
+        positions[slice(*bounds)]
+        for bounds in pairwise([0, *range(first_size, len(positions), SHARD_SIZE), None])
+    ]
+    inputs = (
+        (index, texts.load([texts.names[position] for position in shard]))
+        for index, shard in enumerate(shards)
+    )
+    indexed_vectors = engine.map(
+        partial(encode_shard, checkpoint, texts.input_type, device), inputs, device
+    )
+    progress_items = ((result, len(shards[result[0]])) for result in indexed_vectors)
+    for index, vectors in track_weighted(progress_items, len(positions), name, "texts"):
+        store.append([keys[position] for position in shards[index]], decode_npy(vectors))
+        if listener is not None and index == 0 and len(shards) > 1:
+            seconds = (time.monotonic() - start) * costs.sum() / costs[:SAMPLE_SIZE].sum()
+            listener(EncodingEstimate(name, len(positions), start + seconds))
+
+
+def make_premise_texts(
+    docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]
+) -> NamedTexts:
+    """Return premises as texts named by docno; `load_premises` loads `docno premise` by docno, in
+    order."""
+    return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
+
+
+def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
+    """Return conclusions as texts named by the conclusions themselves; the network reads them as
+    queries."""
+    return NamedTexts(conclusions, list, "query")
+
+
+def group_by_conclusion(
+    load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore
+) -> dict[str, list[str]]:
+    """Map each distinct conclusion of the collection `docno conclusion` that `load_conclusions`
+    returns to its docnos.
+
+    Conclusions and docnos are ascending. The result is cached in `store`, whose cache key must
+    depend on the collection.
+    """
+
+    def build() -> bytes:
+        collection = load_conclusions()
+        docnos: dict[str, list[str]] = {}
+        for conclusion, docno in sorted(
+            zip(collection["conclusion"], collection["docno"], strict=True)
+        ):
+            docnos.setdefault(conclusion, []).append(docno)
+        return msgspec.msgpack.encode(docnos)
+
+    return msgspec.msgpack.decode(
+        store.load_or_build(CONCLUSIONS_FILE, build), type=dict[str, list[str]]
+    )
+
+
+def encode_queries(
+    queries: Sequence[str],
+    checkpoint: RankerCheckpoint,
+    device: torch.device,
+    engine: Engine = LOCAL_ENGINE,
+) -> np.ndarray:
+    """Compute the vectors (N, V) float32 of queries, one at a time, so that no vector depends on
+    the other queries."""
+    return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
+
+
+@torch.inference_mode()
+def _encode_queries(
+    checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]
+) -> np.ndarray:
+    ranker = get_dense_ranker(checkpoint).to(device)
+    # other threads may be encoding in half precision
+    with use_single_thread(), set_variable(is_full_precision, True):
+        inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
+        vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
+    return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
+
+
+def encode_shard(
+    checkpoint: RankerCheckpoint,
+    input_type: Literal["query", "premise"],
+    device: torch.device,
+    texts: list[str],
+) -> bytes:
+    """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
+    ranker = move_to_device(get_dense_ranker(checkpoint), device, checkpoint.precision)
+    encode = (
+        checkpoint.tokeniser.encode_query
+        if input_type == "query"
+        else checkpoint.tokeniser.encode_premise
+    )
+    return encode_npy(
+        encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision)
+    )
+
+
+def encode_texts(
+    texts: Sequence[TokenIds],
+    ranker: DenseRanker,
+    device: torch.device,
+    precision: torch.dtype | None = None,
+) -> np.ndarray:
+    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]` and
+    depends on no other text.
+
+    The longest texts are encoded first, so that GPU memory is allocated once.
+    """
+    # small, because the last batch of each length is filled
+    max_tokens = get_max_batch_tokens(device, precision) // 2
+    batches = batch_by_shape([len(text) for text in texts], _round_up_length, max_tokens)
+
+    def compute(rows: np.ndarray) -> Tensor:
+        inputs = pad([texts[row] for row in rows], _round_up_length(len(texts[rows[0]])))
+        return ranker.encode(*(tensor.to(device) for tensor in inputs)).cpu()
+
+    vectors = np.asarray(
+        torch.cat(map_batches(compute, batches, device, torch.cat)), dtype=np.float32
+    )
+    ordered_vectors = np.empty((len(texts), vectors.shape[1]), dtype=np.float16)
+    ordered_vectors[np.concatenate(batches)] = vectors
+    return ordered_vectors
+
+
+def _round_up_length(length: int) -> int:
+    """Return the length to which texts are padded, so that BERT's input is a multiple of
+    LENGTH_BLOCK."""
+    return -(-(length + SPECIAL_TOKENS) // LENGTH_BLOCK) * LENGTH_BLOCK - SPECIAL_TOKENS
+
+
+def get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
+    """Return the network of a checkpoint. Raises TypeError if it is not a DenseRanker."""
+    if not isinstance(checkpoint.network, DenseRanker):
+        raise TypeError(f"{checkpoint.network.get_name()} is not a dense ranker")
+    return checkpoint.network

@@ -1,0 +1,96 @@
+"""Search from Python: `load_system("dirichlet").search(arguments, queries)`."""
+
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pandas as pd
+import torch
+
+from aragorn.errors import UsageError
+from aragorn.inference.device import choose_device
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
+from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
+from aragorn.search.searcher import Searcher
+from aragorn.systems.catalogue import System, get_system
+from aragorn.systems.execution import CheckpointStore
+
+
+class ArgumentIndex:
+    """Index of arguments for one system, open until it is closed, its context is left, or it is
+    garbage-collected."""
+
+    def __init__(self, system: System, searcher: Searcher) -> None:
+        self._stage, self._searcher = system.stage, searcher.__enter__()
+        self._finalizer = weakref.finalize(self, searcher.__exit__)
+
+    def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
+        """Return at most `depth` top-ranked arguments for each query as `qid docno rank score`."""
+        if not 1 <= depth <= MAX_DEPTH:
+            raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
+        topics = build_topics(queries)
+        return (
+            build_rankings([])
+            if topics.empty
+            else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the index is closed."""
+        return not self._finalizer.alive
+
+    def close(self) -> None:
+        """Close the index; delete its files, unless `LoadedSystem.index` was called with a
+        `cache_dir`."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class LoadedSystem:
+    """System that searches any arguments, with its checkpoints and device."""
+
+    system: System
+    checkpoints: CheckpointStore
+    device: torch.device
+
+    def search(
+        self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH
+    ) -> pd.DataFrame:
+        """Return the top-ranked arguments for each query as `qid docno rank score`.
+
+        Lexical scores equal those of `rank`; neural scores differ by at most 1e-5.
+
+        Args:
+            arguments: Frame `docno premise` (optionally `conclusion`) or `docno text`, dict of
+                texts by id, texts (numbered from 1), or Path of an input directory, whose premises
+                with fewer than 15 words are omitted if it is args.me.
+            queries: Frame `qid query`, dict of texts by id, texts (numbered from 1), or a single
+                text. Ids may be integers.
+            depth: Maximum number of arguments per query.
+        """
+        with self.index(arguments) as index:
+            return index.search(queries, depth)
+
+    def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
+        """Index arguments for repeated searches; cache the index in `cache_dir` (None: a temporary
+        directory)."""
+        return ArgumentIndex(
+            self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir)
+        )
+
+
+def load_system(
+    name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto"
+) -> LoadedSystem:
+    """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or
+    device is invalid."""
+    return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))

@@ -1,0 +1,119 @@
+"""Run the subcommand `search`: a single query, a prompt, or a web page."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import torch
+
+from aragorn.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
+from aragorn.inference.device import choose_device, choose_precision, limit_threads
+from aragorn.search.corpus import Corpus
+from aragorn.search.results import SearchResults, to_json
+from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.systems import catalogue
+from aragorn.systems.catalogue import System, get_system
+from aragorn.systems.execution import CheckpointStore
+
+DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
+PROMPT = "query> "
+
+
+def run_search(args: argparse.Namespace) -> None:
+    """Print the results of one query or of each query read from a prompt, or serve the web page.
+
+    Raises:
+        SystemsFailedError: If some, but not all, systems failed; the results of the other systems
+            were printed.
+    """
+    device = choose_device(args.device)
+    checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
+    limit_threads()
+    corpus = Corpus.from_paths(*args.inputs)
+    with Searcher(corpus, checkpoints, device, args.cache_dir) as searcher:
+        systems, message = choose_systems(args.systems, searcher, device)
+        if message:
+            print(message, file=sys.stderr)
+        if args.serve is not None:
+            from aragorn.search.server import serve
+
+            serve(searcher, systems, args.depth, args.serve)
+        elif args.query is not None:
+            _raise_failures(_search_and_print(args, searcher, systems, args.query))
+        else:
+            for query in filter(str.strip, _read_queries()):
+                try:
+                    _search_and_print(args, searcher, systems, query)
+                except UsageError as error:
+                    print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
+
+
+def choose_systems(
+    names: Sequence[str], searcher: Searcher, device: torch.device
+) -> tuple[list[System], str]:
+    """Return the named systems and "" or, if `names` is empty, the default system and a message
+    that explains the choice.
+
+    The default is the primary system if its checkpoints exist and it answers quickly: on a GPU, or
+        with indexed premises.
+    """
+    if names:
+        return [get_system(name) for name in dict.fromkeys(names)], ""
+    primary = get_system(catalogue.PRIMARY_SYSTEM)
+    if missing_names := primary.stage.find_missing_checkpoints(searcher.checkpoints):
+        reason = f"{primary.name}: checkpoint {', '.join(missing_names)} not found"
+    elif device.type == "cuda" or searcher.is_indexed(primary):
+        return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
+    else:
+        reason = f"{primary.name} takes seconds per query until `{searcher.corpus.index_command}` has encoded all premises"
+    message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
+    return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
+
+
+def _search_and_print(
+    args: argparse.Namespace, searcher: Searcher, systems: Sequence[System], query: str
+) -> SearchResults:
+    results = searcher.search(
+        query, systems, SearchOptions(args.depth, lambda system, docno: args.explain)
+    )
+    if args.json:
+        print(to_json(results), end="")
+    else:
+        from aragorn.search.terminal import open_console, print_results
+
+        print_results(results, searcher.document_count, open_console())
+    return results
+
+
+def _read_queries() -> Iterator[str]:
+    """Yield lines from a prompt, or from stdin if stdin or stdout is not a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        try:
+            yield from iter(sys.stdin.readline, "")
+        except OSError as error:
+            raise InputError(
+                f"standard input: cannot be read ({error.strerror}); pass the query as an argument"
+            ) from None
+        return
+    import readline  # noqa: F401  enables line editing and history
+
+    print("Enter a query; Ctrl-D to quit.", file=sys.stderr)
+    with suppress(EOFError):
+        while True:
+            yield input(PROMPT)
+    print()
+
+
+def _raise_failures(results: SearchResults) -> None:
+    """Raise the error of the first system if all systems failed, or SystemsFailedError if some
+    failed."""
+    errors = {
+        result.system: result.error for result in results.system_results if result.error is not None
+    }
+    if errors and len(errors) == len(results.system_results):
+        raise next(iter(errors.values()))
+    if errors:
+        raise SystemsFailedError(
+            f"systems failed: {', '.join(errors)}; the results of the other systems are printed above"
+        )

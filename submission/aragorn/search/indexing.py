@@ -1,0 +1,78 @@
+"""Run the subcommand `index`: build everything that systems need of a collection before they know
+the topics."""
+
+import argparse
+import logging
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from aragorn.engine.factory import open_chosen_engine
+from aragorn.inference.device import choose_device, choose_precision, limit_threads
+from aragorn.progress import suppress_info
+from aragorn.search.corpus import Corpus
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
+from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
+
+log = logging.getLogger(__name__)
+
+SAMPLE_SIZE, WARM_UP_SIZE = 256, 4  # documents by which time and space are estimated
+
+
+def run_index(args: argparse.Namespace) -> None:
+    """Build the indexes of the named systems (default: the primary system) in the cache
+    directory."""
+    with open_chosen_engine(args) as engine:
+        device = choose_device(args.device, engine)
+        checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
+        limit_threads()
+        stages = [get_system(name).stage for name in args.systems or [PRIMARY_SYSTEM]]
+        components = list(
+            dict.fromkeys(component for stage in stages for component in iter_components(stage))
+        )
+        with CacheDirectory(args.cache_dir, Path()) as cache:
+            execution = Execution(
+                Corpus.from_paths(*args.inputs), checkpoints, device, cache, engine
+            )
+            build_indexes(components, execution)
+    log.info(
+        "index of %d documents in %s", len(execution.documents.searchable_docnos), args.cache_dir
+    )
+
+
+def build_indexes(components: Sequence[Component], execution: Execution) -> None:
+    """Estimate the time and space that the indexes of components need, then build those that are
+    not in the cache."""
+    document_count = len(execution.documents.searchable_docnos)
+    seconds, size = _estimate(components, execution)
+    free = shutil.disk_usage(execution.cache_directory.directory).free
+    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that are already cached"
+    log.info(message, document_count, seconds, size / 1e6, free / 1e6)
+    for component in components:
+        component.build_index(execution)
+
+
+def _estimate(components: Sequence[Component], execution: Execution) -> tuple[float, float]:
+    """Estimate the seconds and bytes that the missing indexes need, from those of a sample of all
+    documents."""
+    docnos = execution.documents.searchable_docnos
+    rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
+    sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])
+    parts = [(component, component.select_unindexed(execution, sample)) for component in components]
+    for limit in (WARM_UP_SIZE, len(sample)):  # the first loads networks and libraries
+        with CacheDirectory(None, Path()) as cache, suppress_info():
+            start = time.monotonic()
+            for component, documents in parts:
+                if len(documents):
+                    corpus = Corpus.from_frame(documents[:limit])
+                    component.build_index(
+                        Execution(corpus, execution.checkpoints, execution.device, cache)
+                    )
+            seconds = time.monotonic() - start
+            size = sum(file.stat().st_size for file in cache.directory.rglob("*") if file.is_file())
+    scale = len(docnos) / len(sample)
+    return scale * seconds, scale * size

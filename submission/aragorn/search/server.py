@@ -1,0 +1,203 @@
+"""Serve the search page, on the loopback interface only."""
+
+import logging
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from aragorn.data.dataset import Dataset
+from aragorn.errors import InputError, SubmissionError, UsageError
+from aragorn.paths import SAMPLE_INPUT
+from aragorn.search import page
+from aragorn.search.background import BackgroundSearches
+from aragorn.search.page import PageParams, SiteSettings
+from aragorn.search.results import SearchResults
+from aragorn.search.searcher import Searcher
+from aragorn.systems.catalogue import SYSTEMS, System
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+# any port may be forwarded
+LOOPBACK_HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?", re.IGNORECASE)
+ABSOLUTE_FORM = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
+STYLESHEET = Path(__file__).with_name("style.css")
+MAX_EXAMPLES = 8  # example queries on the home page
+REQUEST_TIMEOUT = 10.0  # seconds
+HEADERS = {
+    # Allow only this page and its stylesheet: no scripts, external resources or frames.
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class SearchServer(ThreadingHTTPServer):
+    """HTTP server on the loopback address."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, searcher: Searcher, systems: Sequence[System], depth: int, port: int
+    ) -> None:
+        """Listen on `port` (0: any free port), or raise UsageError; URLs without systems or depth
+        use `systems` and `depth`."""
+        try:
+            super().__init__((LOOPBACK, port), _Handler)
+        except OSError as error:
+            raise UsageError(
+                f"--serve {port}: cannot listen on port ({error.strerror}); choose another port"
+            ) from None
+        self.searcher, self._searches = searcher, BackgroundSearches(searcher)
+        self.default_params = PageParams(
+            systems=tuple(system.name for system in systems), depth=depth
+        )
+        checkpoints, corpus = searcher.checkpoints, searcher.corpus
+        available_names = [
+            name
+            for name, system in SYSTEMS.items()
+            if not system.stage.find_missing_checkpoints(checkpoints)
+        ]
+        corpus_name = "sample" if corpus.paths == (SAMPLE_INPUT,) else corpus.name
+        self.site = SiteSettings(corpus_name, available_names, _load_examples(*corpus.paths))
+
+    @property
+    def url(self) -> str:
+        """URL of the home page."""
+        return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def respond(self, query_string: str) -> tuple[HTTPStatus, str]:
+        """Return the status and the page for the query string of a URL."""
+        params = self.default_params
+        try:
+            # for the form of an error page
+            params = replace(params, query=page.parse_query_text(query_string))
+            params = page.parse_params(query_string, self.default_params)
+            if not params.query.strip():
+                return HTTPStatus.OK, page.render_home(self.site, params)
+            answer = self._searches.search(params)
+            if isinstance(answer, SearchResults):
+                return HTTPStatus.OK, page.render_results(
+                    self.site, params, answer, self.searcher.document_count
+                )
+            return HTTPStatus.ACCEPTED, page.render_waiting(
+                self.site, params, answer, self.searcher.corpus.index_command
+            )
+        except UsageError as error:
+            return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
+        except SubmissionError as error:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(
+                self.site, params, str(error)
+            )
+        except Exception:
+            log.exception("internal error")
+            message = "internal error; see the log in the terminal"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, message)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore closed connections; log other errors."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("internal error")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SearchServer
+    server_version, sys_version = "aragorn", ""
+    timeout = REQUEST_TIMEOUT
+    raw_requestline: bytes
+
+    def parse_request(self) -> bool:
+        """Parse a request; reject methods other than GET and HEAD."""
+        # escape é, which curl does not
+        self.raw_requestline = quote(self.raw_requestline, safe=bytes(range(128))).encode()
+        if not super().parse_request():
+            return False
+        if self.command in ("GET", "HEAD"):
+            return True
+        self._send_error(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET", {"Allow": "GET, HEAD"})
+        return False
+
+    def do_GET(self) -> None:
+        hosts, target = self.headers.get_all("Host", []), self.path
+        # sent to proxies; its host replaces the header
+        if absolute_form := ABSOLUTE_FORM.match(target):
+            hosts, target = [absolute_form[1]], target[absolute_form.end() :]
+        # another host name: DNS rebinding
+        if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):
+            self._send_error(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"expected host {LOOPBACK} or localhost; use {self.server.url}",
+            )
+            return
+        path, _, query = target.partition("?")
+        if path in ("", "/"):
+            status, text = self.server.respond(query)
+            self._send(status, "text/html", text)
+        elif path == "/style.css":
+            self._send(HTTPStatus.OK, "text/css", STYLESHEET.read_text(encoding="utf-8"))
+        else:
+            self._send_error(HTTPStatus.NOT_FOUND, "no such page; the home page is /")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _send_error(
+        self, status: HTTPStatus, message: str, extra_headers: dict[str, str] | None = None
+    ) -> None:
+        self._send(
+            status, "text/plain", f"{status.value} {status.phrase}: {message}\n", extra_headers
+        )
+
+    def _send(
+        self,
+        status: HTTPStatus,
+        content_type: str,
+        text: str,
+        extra_headers: dict[str, str] | None = None,
+    ) -> None:
+        content = text.encode(errors="replace")
+        self.send_response(status)
+        self.send_header("Content-Type", f"{content_type}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (HEADERS | (extra_headers or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Suppress the access log."""
+
+
+def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
+    """Serve the page until Ctrl-C; raise UsageError if the server cannot listen on the port."""
+    with SearchServer(searcher, systems, depth, port) as server:
+        print(server.url)
+        print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
+        # Ctrl-C is how to quit, so it is not reported as an interruption.
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+        signal.signal(signal.SIGINT, handler)
+        print("stopped", file=sys.stderr)
+
+
+def _load_examples(*paths: Path) -> list[str]:
+    """Return the first MAX_EXAMPLES topic titles of an input; [] if its topics are missing or
+    invalid."""
+    try:
+        return Dataset(*paths).topics["query"].tolist()[:MAX_EXAMPLES]
+    except InputError:
+        return []

@@ -1,0 +1,105 @@
+"""Read the members of zip archives like files, without unpacking them.
+
+The path of a member is that of its archive, followed by its name in the archive:
+argsme.zip/debateorg.json.
+"""
+
+import errno
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from gzip import BadGzipFile
+from io import BufferedReader
+from lzma import LZMAError
+from pathlib import Path
+from zipfile import BadZipFile, ZipExtFile, ZipFile, ZipInfo
+
+from aragorn.errors import InputError, abbreviate
+from aragorn.storage.atomic_files import open_regular
+
+DAMAGE_ERRORS = (
+    BadZipFile,
+    EOFError,
+    LZMAError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+UNPACK = "unpack the archive and pass the directory of its files"
+
+
+def is_archive(file: Path) -> bool:
+    """Return whether a file is a zip archive by its name, or by its first bytes if a download has
+    another name."""
+    with open_regular(file) as stream:
+        return file.suffix.lower() == ".zip" or stream.read(2) == b"PK"
+
+
+def find_archive(file: Path) -> Path | None:
+    """Return the archive that contains a file; None if the file is not a member of an archive."""
+    return next(
+        (parent for parent in file.parents if parent.is_file() and is_archive(parent)), None
+    )
+
+
+def list_members(archive: Path) -> list[Path]:
+    """Return the paths of the files in an archive, except hidden ones; raise InputError if it or a
+    member cannot be read."""
+    with _as_input_errors(archive), ZipFile(archive) as zip_file:
+        members = [
+            info
+            for info in zip_file.infolist()
+            if not info.is_dir() and not Path(info.filename).name.startswith(".")
+        ]
+    for info in members:
+        if fault := _describe_fault(info):
+            raise InputError(f"{archive}/{abbreviate(info.filename)}: {fault}")
+    return [archive / info.filename for info in members]
+
+
+@contextmanager
+def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
+    """Open a regular file or a member of an archive; raise OSError if it is missing, InputError if
+    its archive is damaged."""
+    archive = find_archive(file)
+    if archive is None:
+        with open_regular(file) as stream:
+            yield stream
+        return
+    with _as_input_errors(file), ZipFile(archive) as zip_file:
+        members = {archive / info.filename: info for info in zip_file.infolist()}
+        if file not in members:
+            raise FileNotFoundError(errno.ENOENT, "not in the archive", str(file))
+        with zip_file.open(members[file]) as member:
+            yield member  # type: ignore[misc]  # a ZipExtFile
+
+
+@contextmanager
+def _as_input_errors(path: Path) -> Iterator[None]:
+    """Convert exceptions that damage of an archive causes to InputErrors, but not those of a
+    missing file or a gzip stream."""
+    try:
+        yield
+    except DAMAGE_ERRORS as error:
+        if (
+            isinstance(error, InputError | BadGzipFile)
+            or getattr(error, "filename", None) is not None
+        ):
+            raise
+        cause = abbreviate(str(error) or type(error).__name__, 200)
+        raise InputError(
+            f"{path}: damaged or unsupported zip archive ({cause}); download it again, or {UNPACK}"
+        ) from None
+
+
+def _describe_fault(info: ZipInfo) -> str:
+    """Return why a member cannot be read, with a fix; "" if it can."""
+    name = Path(info.filename)
+    if name.is_absolute() or ".." in name.parts:
+        return "path that leads out of the archive; use the archive of the publishers"
+    if info.flag_bits & 1:
+        return f"encrypted; {UNPACK}"
+    return f"zip archive in a zip archive; {UNPACK}" if name.suffix.lower() == ".zip" else ""

@@ -1,0 +1,179 @@
+"""Write files atomically: temporary name, fsync, rename."""
+
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+
+from aragorn.errors import SPACE_ERRORS, OutputError, escape_undecodable
+
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `get_temporary_path`
+FILE_TYPES = {
+    "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
+}  # fmt: skip
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
+
+
+def create_directory(directory: Path) -> None:
+    """Create a directory and its parents if they are missing."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise build_unwritable_directory_error(directory, error) from None
+
+
+def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
+    """Return the error for a directory that cannot be created or opened."""
+    return OutputError(
+        f"{directory}: not a writable directory ({error.strerror}); choose another directory"
+    )
+
+
+def build_unwritable_error(path: Path, error: OSError) -> OutputError:
+    """Return the error for a file or directory that cannot be written."""
+    fix = "free disk space or choose" if error.errno in SPACE_ERRORS else "choose"
+    return OutputError(
+        f"{path}: cannot be written ({error.strerror or error}); {fix} another directory"
+    )
+
+
+def write_atomic(file: Path, content: str | bytes) -> None:
+    """Write a file so that it always has either its complete old or its complete new content.
+
+    A link is followed. A device or FIFO, such as /dev/stdout, is written to, as a rename would
+    replace it; writing to a FIFO that no process reads fails.
+    """
+    data = escape_undecodable(content).encode() if isinstance(content, str) else content
+    target = file.resolve()
+    temporary = get_temporary_path(target)
+    try:
+        if target.exists() and not target.is_file():
+            descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
+            os.set_blocking(descriptor, True)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+            return
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        remove_if_possible(temporary)
+        raise build_unwritable_error(file, error) from None
+
+
+def get_printable_name(file: Path) -> str:
+    """Return a file's name as text, with undecodable bytes escaped."""
+    return escape_undecodable(file.name)
+
+
+def get_temporary_path(file: Path) -> Path:
+    """Return the path in the same directory under which this process writes a file before renaming
+    it."""
+    return file.with_name(f".{file.name}.{os.getpid()}.part")
+
+
+def find_temporary_files(directory: Path) -> dict[str, list[Path]]:
+    """Return the temporary files in a directory, by final name, including those of running
+    processes."""
+    paths: dict[str, list[Path]] = {}
+    for path in directory.iterdir():
+        if match := TEMPORARY_NAME.fullmatch(path.name):
+            paths.setdefault(match[1], []).append(path)
+    return paths
+
+
+def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
+    """Remove the temporary files that killed processes left for the files `names`, or for all files
+    if it is None."""
+    for name, paths in find_temporary_files(directory).items():
+        if names is None or name in names:
+            for path in paths:
+                remove_if_possible(path)
+
+
+def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a directory of files so that its path always holds either the complete old or the
+    complete new directory.
+
+    If the file system cannot exchange two directories, an interruption between two renames leaves
+    the old directory under a backup name, from which `recover_directory` restores it.
+    """
+    staging, backup = (
+        directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old")
+    )
+    try:
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        for name, content in contents.items():
+            write_atomic(staging / name, content)
+        if not directory.exists():
+            staging.replace(directory)
+        elif not _exchange(staging, directory):
+            shutil.rmtree(backup, ignore_errors=True)
+            directory.replace(backup)
+            staging.replace(directory)
+    except OSError as error:
+        raise build_unwritable_error(directory, error) from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two directories atomically; return whether this succeeded, as not all file systems
+    support it."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    paths = os.fsencode(first), os.fsencode(second)
+    return (
+        renameat2 is not None
+        and renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0
+    )
+
+
+def recover_directory(directory: Path) -> None:
+    """Restore the old directory if `write_directory_atomic` was killed between its two renames."""
+    backup = directory.with_name(f".{directory.name}.old")
+    if backup.exists() and not directory.exists():
+        with suppress(OSError):  # read-only, or another process was faster
+            backup.replace(directory)
+
+
+def open_regular(file: Path) -> BufferedReader:
+    """Open a file for reading; raise OSError if it is not a regular file (opening a FIFO would
+    block)."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    file_type = next(
+        (name for name, has_type in FILE_TYPES.items() if has_type(mode)), "not a regular file"
+    )
+    raise OSError(errno.EINVAL, f"{file_type}; expected a regular file", str(file))
+
+
+def read_regular(file: Path) -> bytes:
+    """Return the content of a regular file; raise OSError as `open_regular` does."""
+    with open_regular(file) as stream:
+        return stream.read()
+
+
+def remove_if_possible(file: Path) -> None:
+    """Remove a file; ignore failure."""
+    with suppress(OSError):
+        file.unlink(missing_ok=True)
+
+
+def sha256_file(file: Path) -> str:
+    """Return the SHA-256 of a regular file in hexadecimal; raise OSError as `open_regular` does."""
+    with open_regular(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

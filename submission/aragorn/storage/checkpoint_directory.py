@@ -1,0 +1,159 @@
+"""Read and write checkpoint directories with provenance.json: hashes of all files, and the training
+data.
+
+Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed.
+They first restore a directory whose replacement was interrupted.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from aragorn import __version__
+from aragorn.errors import (
+    CheckpointError,
+    InsufficientMemoryError,
+    abbreviate_list,
+    as_memory_errors,
+    describe_read_error,
+)
+from aragorn.storage.atomic_files import (
+    read_regular,
+    recover_directory,
+    sha256_file,
+    write_directory_atomic,
+)
+
+T = TypeVar("T")
+
+CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
+
+
+class TrainingData(msgspec.Struct):
+    """Origin of a checkpoint's training data: input files, data set and licence."""
+
+    input: dict[str, str] = {}  # SHA-256 by file name
+    data: str = "args.me"  # name of the data set
+    licence: str = "CC BY 4.0"
+
+
+class Provenance(msgspec.Struct):
+    """Entries that every provenance.json has; networks and fusions add further entries."""
+
+    files: dict[str, str]  # SHA-256 by file name
+    training_data: TrainingData = msgspec.field(default_factory=TrainingData)
+
+
+def write_with_provenance(
+    directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint directory atomically: `contents` by file name, and `provenance` with the
+    hashes of these files."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    write_directory_atomic(
+        directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})}
+    )
+
+
+@contextmanager
+def as_checkpoint_read_errors() -> Iterator[None]:
+    """Convert OSErrors of a function or `with` block that reads checkpoints to CheckpointErrors."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{error.filename}: {describe_read_error(error)}") from None
+
+
+@as_checkpoint_read_errors()
+def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
+    """Verify all files listed in provenance.json, which must include `files`, and return the
+    SHA-256 by file name."""
+    recover_directory(directory)
+    if not directory.is_dir():
+        available_names = sorted(path.name for path in directory.parent.glob("*/"))
+        fix = f"restore it from a copy of the package, or make it with `aragorn-training all --only {directory.name}`"
+        raise CheckpointError(
+            f"{directory}: checkpoint not found; {fix}; available: {abbreviate_list(available_names) or 'none'}"
+        )
+    hashes = (
+        read_provenance(directory).files
+        if (directory / PROVENANCE).exists()
+        else dict.fromkeys(files, "")
+    )
+    require_hashes(directory, hashes, files)
+    if any(Path(name).name != name for name in hashes):
+        raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
+    missing_files = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
+    if missing_files:
+        raise CheckpointError(
+            f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint "
+            f"with `git checkout -- {directory}` or from a copy of the package"
+        )
+    for name, expected_hash in hashes.items():
+        if sha256_file(directory / name) != expected_hash:
+            raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
+    return hashes
+
+
+def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
+    """Raise CheckpointError if `hashes`, read from provenance.json, lacks one of `files`."""
+    unlisted_files = sorted({*files} - {*hashes})
+    if unlisted_files:
+        raise _build_damage_error(
+            directory / PROVENANCE, f"lists no hash of {', '.join(unlisted_files)}"
+        )
+
+
+@as_checkpoint_read_errors()
+def read_provenance(directory: Path) -> Provenance:
+    """Read the provenance.json of a checkpoint directory, without verifying the files that it
+    lists."""
+    recover_directory(directory)
+    try:
+        return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
+    except (ValueError, RecursionError) as error:
+        raise _build_damage_error(directory / PROVENANCE, error) from None
+
+
+def read_config(directory: Path, config_type: type[T]) -> T:
+    """Verify a checkpoint, and read its config.json as `config_type`."""
+    verify_files(directory, (CONFIG,))
+    with as_checkpoint_errors(directory):
+        return msgspec.convert(read_json(directory / CONFIG), config_type)
+
+
+@contextmanager
+def as_checkpoint_errors(directory: Path) -> Iterator[None]:
+    """Convert exceptions of a `with` block that loads a verified checkpoint to CheckpointErrors or
+    InsufficientMemoryErrors."""
+    try:
+        with as_memory_errors(directory):
+            yield
+    except (CheckpointError, InsufficientMemoryError):
+        raise
+    except Exception as error:  # of any library
+        reason = f"files intact, but not loadable by version {__version__} ({type(error).__name__}: {error})"
+        raise CheckpointError(
+            f"{directory}: {reason}; fix this cause, or retrain the checkpoint with this version"
+        ) from None
+
+
+def read_json(file: Path) -> Any:
+    """Read a JSON file; raise OSError if it is unreadable, ValueError if it is malformed."""
+    return json.loads(read_regular(file).decode())
+
+
+def encode_json(value: object) -> bytes:
+    """Encode a value as indented JSON."""
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _build_damage_error(file: Path, reason: object) -> CheckpointError:
+    return CheckpointError(
+        f"{file}: damaged ({reason}); restore the checkpoint with `git checkout -- {file.parent}` or from a copy of the package"
+    )

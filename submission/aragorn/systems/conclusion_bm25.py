@@ -1,0 +1,91 @@
+"""BM25 over conclusions, returning all premises of the top conclusions: the candidates of the
+neural re-rankers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from aragorn.errors import UsageError
+from aragorn.retrieval.conclusion_bm25 import (
+    ConclusionIndex,
+    load_or_build_conclusion_index,
+    retrieve,
+)
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
+
+
+@dataclass(frozen=True)
+class ConclusionStage(Stage):
+    """BM25 over conclusions, returning all premises of the top conclusions (Entezari 2020, section
+    4.3).
+
+    If the input supplies a ranking, `rank` returns it unchanged.
+    """
+
+    checkpoint = None
+
+    def rank(self, execution: Execution) -> pd.DataFrame:
+        return (
+            self.search(execution)
+            if execution.supplied_ranking is None
+            else execution.supplied_ranking
+        )
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """Return the premises of the top conclusions, in the order of their conclusions, then by
+        docno."""
+        index = self._get_index(execution)
+        with execution.stopwatch.stage("conclusion retrieval"):
+            return retrieve(execution.topics, index)
+
+    def build_index(self, execution: Execution) -> None:
+        self._get_index(execution)
+
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's
+        statistics."""
+        index = self._get_index(execution)
+        texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
+        queries = execution.topics.set_index("qid")["query"]
+        rows = zip(pairs["qid"], pairs["docno"], strict=True)
+        contributions = (
+            index.compute_term_contributions(queries[qid], texts[docno]) for qid, docno in rows
+        )
+        return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+        """Break the score down by query term."""
+        if execution.supplied_ranking is not None:
+            file = execution.input.ranking_file
+            raise UsageError(
+                f"scores supplied in {file} cannot be explained; choose another system"
+            )
+        [query], [conclusion] = (
+            execution.topics["query"],
+            execution.documents.read_texts({docno})["conclusion"],
+        )
+        contributions = self._get_index(execution).compute_term_contributions(query, conclusion)
+        rows = [ExplanationRow(value, term) for term, value in contributions]
+        return ScoreExplanation(
+            sum(row.value for row in rows),
+            "BM25 score of the conclusion, summed over query terms",
+            rows,
+        )
+
+    def describe_input(self, file: Path) -> str:
+        return f"the ranking in {file.name}, unchanged"
+
+    def _get_index(self, execution: Execution) -> ConclusionIndex:
+        def load_or_build() -> ConclusionIndex:
+            code_hash = code_fingerprint(
+                load_or_build_conclusion_index.__module__, shallow=(__name__,)
+            )
+            with execution.stopwatch.stage("conclusion index"):
+                cache = execution.open_collection_cache("conclusions", code_hash)
+                return load_or_build_conclusion_index(execution.documents.read_conclusions, cache)
+
+        return execution.compute_once_per_collection(type(self), "index", load_or_build)

@@ -1,0 +1,115 @@
+"""Enrichment of documents: index terms that an enricher assigns to them, in place of their
+words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+
+from aragorn.engine.base import run_task
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from aragorn.inference.enrichment import (
+    FrequencyLoader,
+    WordFrequencies,
+    annotate_texts,
+    enrich_collection,
+    enrich_separately,
+)
+from aragorn.models.enricher import TokenAnnotation
+from aragorn.retrieval.fields import Fields, select_texts
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.execution import CheckpointStore, Component, Execution
+from aragorn.systems.explanation import ExplanationRow, TextSpan, split_by_component
+
+
+@dataclass(frozen=True)
+class Enrichment(Component):
+    """The index terms, annotations and weights that an enricher assigns to documents."""
+
+    checkpoint: str
+
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> EnricherCheckpoint:
+        return checkpoints.load_network(self.checkpoint, load_enricher)
+
+    def get_key_parts(self, execution: Execution) -> list[str]:
+        """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and
+        precision."""
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        definitions = enrich_collection, load_enricher, select_texts, type(checkpoint.network)
+        code_hash = code_fingerprint(
+            *(definition.__module__ for definition in definitions), shallow=(__name__,)
+        )
+        return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
+
+    def enrich_collection(
+        self, execution: Execution, fields: Fields, docnos: list[str]
+    ) -> FrequencyLoader:
+        """Enrich a collection, resuming from completed shards; return a function that loads its
+        word frequencies."""
+        cache = execution.open_collection_cache(
+            f"enriched-{self.checkpoint}", *self.get_key_parts(execution), fields
+        )
+        checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
+
+        def load_texts(docnos: Sequence[str]) -> list[str]:
+            return select_texts(documents.read_texts(docnos), fields)
+
+        with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
+            return enrich_collection(
+                docnos, load_texts, checkpoint, execution.device, cache, execution.engine
+            )
+
+    def compute_word_frequencies(
+        self, execution: Execution, fields: Fields, documents: pd.DataFrame
+    ) -> list[WordFrequencies]:
+        """Compute the term frequencies of documents, enriching each separately so that the results
+        are reproducible."""
+        function = partial(
+            enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device
+        )
+        return run_task(
+            execution.engine, function, select_texts(documents, fields), execution.device
+        )
+
+    def get_component_spans(
+        self, execution: Execution, fields: Fields, document: pd.DataFrame
+    ) -> list[TextSpan]:
+        """Split a document's text into argument components; return [] if the enricher assigns no
+        component labels."""
+        enricher, spans = self.load_checkpoint(execution.checkpoints).network, []
+        for text, words in (
+            self.annotate(execution, fields, document) if enricher.component_types else []
+        ):
+            spans += [
+                *split_by_component(text, words, enricher.get_component_type),
+                TextSpan(" ", ""),
+            ]
+        return spans
+
+    def get_token_weights(
+        self, execution: Execution, fields: Fields, document: pd.DataFrame
+    ) -> dict[str, list[ExplanationRow]]:
+        """Return rows with the weight of each token, by title of its passage; {} if the enricher
+        assigns component labels."""
+        enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
+        passages = [] if enricher.component_types else self.annotate(execution, fields, document)
+        for index, (_, words) in enumerate(passages, 1):
+            rows = [
+                ExplanationRow(word.weight, word.surface, f"position {position}")
+                for position, word in enumerate(words, 1)
+            ]
+            weights[f"{enricher.output_name} of each word in passage {index}"] = rows
+        return weights
+
+    def annotate(
+        self, execution: Execution, fields: Fields, document: pd.DataFrame
+    ) -> list[tuple[str, list[TokenAnnotation]]]:
+        """Return the passages of a document with their token annotations."""
+        checkpoint, [text] = (
+            self.load_checkpoint(execution.checkpoints),
+            select_texts(document, fields),
+        )
+        [annotations] = annotate_texts([text], checkpoint, execution.device)
+        passages = checkpoint.tokeniser.split(text)
+        return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]

@@ -1,0 +1,120 @@
+"""Re-ranking of a stage's top documents by relevance and argument quality."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aragorn.fusion.quality import SCORE_GAP, QualityInterpolation
+from aragorn.rankings import rank_by_score_stable, truncate_rankings
+from aragorn.systems.execution import CheckpointStore, Execution, Stage
+from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
+
+
+@dataclass(frozen=True)
+class QualityRerankingStage(Stage):
+    """Re-ranking of a stage's top documents by relevance and quality scores; documents ranked lower
+    keep their order."""
+
+    relevance: Stage
+    quality: Stage  # scores the top documents; its own ranking is not used
+    checkpoint: str
+
+    def get_dependencies(self) -> tuple[Stage, ...]:
+        return (self.relevance, self.quality)
+
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
+        return checkpoints.load_config(self.checkpoint, QualityInterpolation)
+
+    def rank(self, execution: Execution) -> pd.DataFrame:
+        """Rank documents; a supplied ranking is first ranked by relevance, then its top documents
+        are re-ranked."""
+        return self.search(execution)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """Rank all documents of the relevance stage; documents with equal scores keep their
+        order."""
+        return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
+
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """Score pairs; a document missing from the topic's relevance ranking scores below all
+        documents in it."""
+        scored_ranking = self._get_scored_ranking(execution)
+        known_scores = pairs[["qid", "docno"]].merge(
+            scored_ranking, on=["qid", "docno"], how="left"
+        )["score"]
+        fallback_scores = (
+            pairs["qid"].map(scored_ranking.groupby("qid")["score"].min()).fillna(0.0).to_numpy()
+            - SCORE_GAP
+        )
+        return np.where(known_scores.isna(), fallback_scores, known_scores)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+        """Break the score down into relevance and quality, with the score change for each omitted
+        word piece (occlusion)."""
+        interpolation, scored_ranking = (
+            self.load_checkpoint(execution.checkpoints),
+            self._get_scored_ranking(execution),
+        )
+        top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
+        score = self.score_document(execution, qid, docno)
+        if docno not in set(top_rows["docno"]):
+            summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
+            return ScoreExplanation(
+                score, summary, [ExplanationRow(score, "below the re-ranked documents")]
+            )
+        position, quality = (
+            top_rows.index[top_rows["docno"] == docno][0],
+            self.quality.explain(execution, qid, docno),
+        )
+        contributions = interpolation.compute_contributions(
+            top_rows["relevance"].to_numpy(), top_rows["quality"].to_numpy()
+        )
+        note = f"z-score of {quality.score:.4f}, weight {interpolation.weight:.3f}"
+        rows = [
+            ExplanationRow(
+                contributions[0][position],
+                "relevance",
+                f"z-score of {top_rows['relevance'][position]:.4f}",
+            ),
+            ExplanationRow(contributions[1][position], "quality", note),
+        ]
+        deviation = top_rows["quality"].std(ddof=0)
+        slope = interpolation.weight / deviation if deviation else 0.0
+        return ScoreExplanation(
+            score,
+            f"sum of these contributions; z-scores over the topic's top {len(top_rows)} documents",
+            rows,
+            model_inputs=quality.model_inputs,
+            breakdowns={f"quality {quality.score:.6f}: {quality.summary}": quality.contributions},
+            occlusions=[replace(row, value=slope * row.value) for row in quality.occlusions],
+        )
+
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {self.load_checkpoint(checkpoints).format_formula()}"
+
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"reranks": get_name(self.relevance)}
+
+    def _get_scored_ranking(self, execution: Execution) -> pd.DataFrame:
+        """Return `qid docno relevance quality score` in relevance order, computed once; quality is
+        NaN below the top."""
+        return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
+
+    def _compute_scores(self, execution: Execution) -> pd.DataFrame:
+        interpolation, ranking = (
+            self.load_checkpoint(execution.checkpoints),
+            execution.get_ranking(self.relevance),
+        )
+        top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
+        quality = top_pairs.assign(quality=self.quality.score(execution, top_pairs).astype(float))
+        scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(
+            quality, on=["qid", "docno"], how="left"
+        )
+        scores = [
+            interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
+            for _, rows in scored_ranking.groupby("qid", sort=False)
+        ]
+        return scored_ranking.assign(score=np.concatenate([np.empty(0), *scores]))

@@ -1,0 +1,79 @@
+"""Convert texts to index terms.
+
+Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes
+and stop words, and optionally stemmed.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal
+
+from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
+
+Stemmer = Literal["porter", "none"]
+
+END_OF_TEXT = b"\xff"  # marks the end of a text; never occurs in UTF-8
+_ASCII_TRANSLATION = bytes(
+    code if code > 127 else ord(chr(code).lower()) if chr(code).isalnum() else ord(" ")
+    for code in range(256)
+)  # lower-cases ASCII letters; maps ASCII punctuation to spaces
+_WORD = re.compile(r"[^\W_]+")
+_APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
+
+
+def split_tokens(texts: Sequence[str]) -> list[bytes]:
+    """Split texts at ASCII whitespace and punctuation into UTF-8 tokens, with END_OF_TEXT after
+    each text.
+
+    ASCII letters are lower-cased. `TermAnalyser` analyses each distinct token only once, which
+    makes indexing fast.
+    """
+    utf8_texts = b"".join(
+        text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts
+    )
+    return utf8_texts.translate(_ASCII_TRANSLATION, b"'").split()
+
+
+class TermAnalyser(dict[bytes, tuple[str, ...]]):
+    """Cached mapping from the tokens of `split_tokens` to the index terms of their words (usually
+    one; none for a stop word).
+
+    Args:
+        stemmer: Stemmer of the words.
+        find_stem: Function that returns the known stem of a word, or None. The stemmer is loaded at
+            the first unknown word.
+    """
+
+    def __init__(
+        self, stemmer: Stemmer, find_stem: Callable[[str], str | None] = lambda word: None
+    ) -> None:
+        super().__init__({END_OF_TEXT: ()})
+        self.stemmer, self._find_stem = stemmer, find_stem
+
+    def __missing__(self, token: bytes) -> tuple[str, ...]:
+        words = [token.decode()]
+        if not token.isascii():
+            words = _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(words[0]).lower()))
+        self[token] = terms = tuple(
+            self._stem(word) for word in words if word not in load_stop_words()
+        )
+        return terms
+
+    def _stem(self, word: str) -> str:
+        if self.stemmer == "none":
+            return word
+        return self._find_stem(word) or _load_porter_stemmer()(word)
+
+    def analyse(self, text: str) -> list[str]:
+        """Return the index terms of a text in order."""
+        return [term for token in split_tokens([text]) for term in self[token]]
+
+
+@cache
+def _load_porter_stemmer() -> Callable[[str], str]:
+    """Load the Porter stemmer with Martin Porter's extensions."""
+    from nltk.stem.porter import PorterStemmer  # takes 1 s to import
+
+    stemmer = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
+    return lambda word: str(stemmer.stem(word, to_lowercase=False))

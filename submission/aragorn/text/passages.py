@@ -1,0 +1,97 @@
+"""Split texts into passages of whole sentences, encoded as word pieces (Hollatz 2022, section 3.2;
+Dai & Callan 2020)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, Self
+
+from tokenizers import Tokenizer
+
+from aragorn.text.normalisation import remove_urls
+from aragorn.text.tokenisers import BaseWordPieceTokeniser, load_tokenizer
+
+# without the lookbehind, matching takes quadratic time
+SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")
+WORD = re.compile(r"\S+")
+UNKNOWN_PIECE = "[UNK]"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Passage with its word pieces and its tokens (words and punctuation marks)."""
+
+    text: str
+    piece_ids: list[int]  # at most `max_pieces` of the tokeniser
+    # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
+    words: list[str]
+    spans: list[tuple[int, int]]  # character spans of the tokens in the text
+    first_pieces: list[int]  # index of each token's first word piece
+
+    def __len__(self) -> int:
+        """Return the number of word pieces."""
+        return len(self.piece_ids)
+
+
+class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
+    """Tokeniser that splits a text into passages of at most `max_words` words, truncated to
+    `max_pieces` word pieces."""
+
+    def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
+        super().__init__(tokenizer)
+        self._max_words, self._max_pieces = max_words, max_pieces
+
+    @classmethod
+    def load(cls, directory: Path, config: Any) -> Self:
+        """Load a passage tokeniser with the tokenizer in a directory and the maximum passage
+        lengths in a network's Config."""
+        return cls(load_tokenizer(directory), config.words, config.pieces)
+
+    def split(self, text: str) -> list[Passage]:
+        """Split a raw text into passages, omitting its URLs."""
+        return [
+            self.encode(passage) for passage in split_passages(remove_urls(text), self._max_words)
+        ]
+
+    def encode(self, text: str) -> Passage:
+        """Encode a text as one passage, truncated to `max_pieces` word pieces."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        # Store attributes: each access builds a new list.
+        ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
+        words, spans, first_pieces = [], [], []
+        for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
+            indices = list(group)
+            first_piece = indices[0]
+            if first_piece >= self._max_pieces:
+                break
+            word = "".join(tokens[index].removeprefix("##") for index in indices)
+            words.append("" if word == UNKNOWN_PIECE else word)
+            spans.append((offsets[first_piece][0], offsets[indices[-1]][1]))
+            first_pieces.append(first_piece)
+        return Passage(text, ids[: self._max_pieces], words, spans, first_pieces)
+
+
+def split_passages(text: str, max_words: int) -> list[str]:
+    """Split a text into passages of whole sentences with at most `max_words` words; overlong
+    sentences are split."""
+    starts: list[int] = []
+    passage_length = max_words  # number of words in the last passage
+    for start, _, length in iter_sentences(text, max_words):
+        if passage_length + length > max_words:
+            starts.append(start)
+            passage_length = 0
+        passage_length += length
+    return [text[start:end].strip() for start, end in pairwise([*starts, len(text)])]
+
+
+def iter_sentences(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:
+    """Yield start, end and word count of each sentence, or of each chunk of `max_words` words of an
+    overlong sentence."""
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    for start, end in pairwise([0, *ends, len(text)]):
+        words = [match.span() for match in WORD.finditer(text, start, end)]
+        for first in range(0, len(words), max_words):
+            chunk = words[first : first + max_words]
+            yield chunk[0][0], chunk[-1][1], len(chunk)

@@ -1,0 +1,125 @@
+"""Split texts into surface tokens with character spans, for taggers with character inputs."""
+
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from aragorn.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
+
+CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
+ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
+# including those for padding and unknown characters
+CHARACTER_ID_COUNT = len(ALPHABET) + FIRST_TERM_ID
+
+_TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")
+_DIGIT = re.compile(r"[0-9]")
+_SENTENCE_ENDS = frozenset(".?!")
+_CHARACTER_IDS = {character: token_id for token_id, character in enumerate(ALPHABET, FIRST_TERM_ID)}
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SurfacePassage:
+    """Passage of whole sentences, split into tokens; spans are character offsets in the passage."""
+
+    text: str
+    spans: Sequence[Span]
+    tokens: Sequence[str]
+    token_ids: Sequence[int]
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.tokens)
+
+
+class SurfaceTokeniser:
+    """Tokeniser that splits a text into passages of whole sentences with at most `max_tokens`
+    tokens.
+
+    Tokens are looked up lower-cased and with digits replaced by 0; only the character inputs
+    preserve case and digits.
+    """
+
+    file: ClassVar[str] = "vocabulary.txt"
+
+    def __init__(self, vocabulary: Vocabulary, max_tokens: int) -> None:
+        self.vocabulary, self._max_tokens = vocabulary, max_tokens
+
+    @classmethod
+    def load(cls, directory: Path, config: Any) -> Self:
+        """Load a tokeniser with the vocabulary in a directory and the maximum passage length in a
+        network's Config."""
+        return cls(Vocabulary.load(directory / cls.file), config.longest)
+
+    def fits_embedding(self, row_count: int) -> bool:
+        return row_count == len(self.vocabulary)
+
+    def to_bytes(self) -> bytes:
+        return self.vocabulary.to_text().encode()
+
+    def split(self, text: str) -> list[SurfacePassage]:
+        """Split a text into passages; a text without tokens has none."""
+        text_spans, passages = find_token_spans(text), []
+        for slice_ in split_passages(text, text_spans, self._max_tokens):
+            spans = text_spans[slice_]
+            passage_start, passage_end = spans[0][0], spans[-1][1]
+            tokens = [text[start:end] for start, end in spans]
+            token_ids = self.vocabulary.get_ids(map(normalise_token, tokens))
+            relative_spans = [(start - passage_start, end - passage_start) for start, end in spans]
+            passages.append(
+                SurfacePassage(text[passage_start:passage_end], relative_spans, tokens, token_ids)
+            )
+        return passages
+
+
+def find_token_spans(text: str) -> list[Span]:
+    """Return the spans of a text's tokens: runs of letters and digits, and single punctuation
+    marks."""
+    return [match.span() for match in _TOKEN.finditer(text)]
+
+
+def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
+    """Return the slice of `spans`, the token spans of a text, for each passage: sentences with at
+    most `max_tokens` tokens.
+
+    A sentence ends with ".", "?" or "!" before whitespace. Overlong sentences are split at
+    whitespace if possible.
+    """
+    slices, start = [], 0
+    while start < len(spans):
+        limit = min(start + max_tokens, len(spans))
+        ends = range(limit, start, -1)
+        whitespace_ends = [
+            end for end in ends if end == len(spans) or spans[end - 1][1] < spans[end][0]
+        ]
+        sentence_ends = (
+            end
+            for end in whitespace_ends
+            if end == len(spans) or text[slice(*spans[end - 1])] in _SENTENCE_ENDS
+        )
+        end = next(chain(sentence_ends, whitespace_ends, ends))
+        slices.append(slice(start, end))
+        start = end
+    return slices
+
+
+def normalise_token(token: str) -> str:
+    """Return a token lower-cased and with digits replaced by 0."""
+    return _DIGIT.sub("0", token.lower())
+
+
+def encode_characters(token: str) -> list[int]:
+    """Return the ids of a token's characters, truncated, or padded on both sides, to
+    CHARACTERS_PER_TOKEN."""
+    ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in token[:CHARACTERS_PER_TOKEN]]
+    left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
+    return (
+        [PADDING_ID] * left_padding
+        + ids
+        + [PADDING_ID] * (CHARACTERS_PER_TOKEN - len(ids) - left_padding)
+    )

@@ -1,0 +1,192 @@
+"""Convert texts to token ids, truncated to the input lengths of a network."""
+
+import hashlib
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from tokenizers import Tokenizer
+
+from aragorn.text import normalisation
+from aragorn.text.normalisation import LATEST_TEXT_RULE, TextRule, remove_urls, tokenise_prefix
+from aragorn.text.vocabulary import InputUnit, Vocabulary
+
+
+@dataclass(frozen=True)
+class MaxLengths:
+    """Maximum numbers of words or word pieces of query and premise (Entezari 2020: 10 and 100
+    words)."""
+
+    query: int = 10
+    premise: int = 100
+
+
+class Tokeniser(ABC):
+    """Converter of texts to token ids, truncated to `lengths`."""
+
+    file: ClassVar[str]  # file in a checkpoint
+    lengths: MaxLengths
+    premise_key: str  # cache key: `tokenise_premise` is identical for tokenisers with equal keys
+    text_rule: TextRule = 1  # 1 for word pieces, which have their own Unicode normalisation
+
+    @classmethod
+    @abstractmethod
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
+        """Load a tokeniser from `file` in a directory; `text_rule` is that of the checkpoint."""
+
+    @abstractmethod
+    def fits_embedding(self, row_count: int) -> bool:
+        """Return whether the ids fit an embedding table with `row_count` rows."""
+
+    @abstractmethod
+    def encode_query(self, text: str) -> list[int]:
+        """Return the ids of a raw conclusion or topic title."""
+
+    @abstractmethod
+    def tokenise_premise(self, text: str) -> list[Any]:
+        """Return the words or word-piece ids of a raw premise."""
+
+    @abstractmethod
+    def to_ids(self, tokens: list[Any]) -> list[int]:
+        """Convert the tokens returned by `tokenise_premise` to ids."""
+
+    @abstractmethod
+    def to_tokens(self, ids: list[int]) -> list[str]:
+        """Convert ids to words or word pieces, for display."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Return the content of the tokeniser's file."""
+
+    def encode_premise(self, text: str) -> list[int]:
+        """Return the ids of a raw premise."""
+        return self.to_ids(self.tokenise_premise(text))
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the tokeniser's entries in a checkpoint's config.json."""
+        return {"lengths": asdict(self.lengths)}
+
+
+class WordTokeniser(Tokeniser):
+    """Tokeniser of the word-based networks, which normalises texts by its text rule."""
+
+    file = "vocabulary.txt"
+
+    def __init__(
+        self, vocabulary: Vocabulary, lengths: MaxLengths, text_rule: TextRule = LATEST_TEXT_RULE
+    ) -> None:
+        self.vocabulary, self.lengths, self.text_rule = vocabulary, lengths, text_rule
+        self.premise_key = f"{lengths.premise} words by text rule {text_rule}"
+
+    @classmethod
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
+        return cls(Vocabulary.load(directory / cls.file), lengths, text_rule)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the tokeniser's entries in a checkpoint's config.json; the text rule is omitted if
+        it is 1."""
+        return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
+
+    def fits_embedding(self, row_count: int) -> bool:
+        return row_count == len(self.vocabulary)
+
+    def encode_query(self, text: str) -> list[int]:
+        return self.vocabulary.get_ids(
+            normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query]
+        )
+
+    def tokenise_premise(self, text: str) -> list[str]:
+        """Return the words of a raw premise, interned to save memory."""
+        tokenise = partial(normalisation.tokenise_premise, text_rule=self.text_rule)
+        return [sys.intern(word) for word in tokenise_prefix(text, self.lengths.premise, tokenise)]
+
+    def to_ids(self, tokens: list[str]) -> list[int]:
+        return self.vocabulary.get_ids(tokens)
+
+    def to_tokens(self, ids: list[int]) -> list[str]:
+        return [self.vocabulary.get_term(token_id) for token_id in ids]
+
+    def to_bytes(self) -> bytes:
+        return self.vocabulary.to_text().encode()
+
+
+class BaseWordPieceTokeniser:
+    """Base class of tokenisers that split texts into word pieces, without special tokens, which the
+    networks add.
+
+    "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
+    """
+
+    file: ClassVar[str] = "tokenizer.json"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = True
+
+    def fits_embedding(self, row_count: int) -> bool:
+        """Return whether an embedding table, possibly padded, has rows for all word pieces."""
+        return row_count >= self._tokenizer.get_vocab_size()
+
+    def to_bytes(self) -> bytes:
+        return self._tokenizer.to_str(pretty=False).encode()
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """Load a tokenizer from tokenizer.json in a directory; raise ValueError if the file is
+    malformed."""
+    text = (directory / BaseWordPieceTokeniser.file).read_text(encoding="utf-8")
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises no specific error class
+        raise ValueError(f"{BaseWordPieceTokeniser.file}: {error}") from None
+
+
+class WordPieceTokeniser(BaseWordPieceTokeniser, Tokeniser):
+    """Tokeniser of the BERT networks; text rules do not apply, since the tokenizer normalises
+    Unicode."""
+
+    def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
+        super().__init__(tokenizer)
+        self.lengths = lengths
+        self.premise_key = (
+            f"{lengths.premise} pieces of {hashlib.sha256(self.to_bytes()).hexdigest()}"
+        )
+
+    @classmethod
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule = 1) -> Self:
+        return cls(load_tokenizer(directory), lengths)
+
+    def encode_query(self, text: str) -> list[int]:
+        return self._encode(remove_urls(text), self.lengths.query)
+
+    def tokenise_premise(self, text: str) -> list[int]:
+        max_tokens = self.lengths.premise
+        return tokenise_prefix(
+            text, max_tokens, lambda prefix: self._encode(remove_urls(prefix), max_tokens)
+        )
+
+    def to_ids(self, tokens: list[int]) -> list[int]:
+        return tokens
+
+    def to_tokens(self, ids: list[int]) -> list[str]:
+        return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
+
+    def truncate(self, text: str, max_pieces: int) -> str:
+        """Return a text up to the end of its first `max_pieces` word pieces."""
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return text if len(offsets) <= max_pieces else text[: offsets[max_pieces - 1][1]]
+
+    def _encode(self, text: str, max_tokens: int) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids[:max_tokens]
+        return ids
+
+
+TOKENISERS: dict[InputUnit, type[Tokeniser]] = {
+    "words": WordTokeniser,
+    "pieces": WordPieceTokeniser,
+}

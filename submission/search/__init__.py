@@ -1,9 +1,0 @@
-"""Search arguments from a terminal, a web page or Python.
-
-Functions raise InputError if documents are unreadable or a data frame is invalid, OutputError if the cache directory is not
-writable, CheckpointError if a checkpoint cannot be loaded, and UsageError if other arguments are invalid.
-"""
-
-from submission.search.api import load_system as load_system
-
-open_system = load_system  # deprecated; to be removed in the next release

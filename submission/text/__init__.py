@@ -1,4 +1,0 @@
-"""Normalise and tokenise texts.
-
-Functions that load a file raise OSError if the file is unreadable, and ValueError if it is malformed.
-"""

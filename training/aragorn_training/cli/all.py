@@ -1,0 +1,262 @@
+"""Define the subcommand `all`, which makes the checkpoints of all systems from a corpus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aragorn.cli import Commands, add_options, add_path, integer_between
+
+from aragorn_training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from aragorn_training.cli.scheduler import Records
+    from aragorn_training.cli.steps import Step
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add the parser of `all`."""
+    description = "make the checkpoints of all systems from a corpus, and compare their metrics with the stored ones"
+    parser = commands.add("all", _make_all, description)
+    add_input(parser, "directory with topics and the args.me corpus")
+    add_work_dir(parser, "working directory; finished steps are skipped, interrupted ones resume")
+    help_text = (
+        "directory of published data (argument quality, argument components), in any subdirectories"
+    )
+    add_path(parser, "--data", dest="data_dir", help=help_text)
+    add_path(parser, "--qrels", metavar="FILE", help=QRELS_HELP)
+    help_text = "names of the checkpoints or steps to make, with the steps that they require (default: all checkpoints)"
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=help_text)
+    help_text = "directory of recipes, grids and fusions that replace those of training/aragorn_training/configs by name"
+    add_path(parser, "--recipes", dest="recipes_dir", help=help_text)
+    add_output(
+        parser,
+        "directory to which the checkpoints are copied at the end (default: they stay in WORK_DIR/checkpoints)",
+    )
+    add_options(parser, "checkpoint_dir", "device")
+    count = integer_between(1, 1024)
+    help_text = "maximum number of processes, one thread each (default: number of cores)"
+    parser.add_argument("--processes", "--jobs", type=count, metavar="N", help=help_text)
+    help_text = "maximum number of processes per GPU"
+    parser.add_argument("--gpu-processes", type=count, default=3, metavar="N", help=help_text)
+    help_text = (
+        "only print the plan; states: new, started (interrupted, resumed by the next call), outdated (made from other inputs, "
+        "settings or code, and therefore recomputed) and finished"
+    )
+    parser.add_argument("--plan", action="store_true", help=help_text)
+    verdicts = (
+        "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data, other recipe: not "
+        "compared, since the stored checkpoint was made from other data or by another recipe; not stored: there is none"
+    )
+    parser.epilog = f"verdicts: {verdicts}. {parser.epilog}"
+
+
+def _make_all(args: argparse.Namespace) -> None:
+    from aragorn.cpu_cores import count_cpu_cores
+    from aragorn.errors import InputError, ReproductionError, SystemsFailedError
+    from aragorn.inference.device import choose_device
+    from aragorn.storage.atomic_files import create_directory, write_directory_atomic
+
+    from aragorn_training.cli import steps as graph
+    from aragorn_training.cli.scheduler import FINISHED, Records, Scheduler
+
+    for path in (args.input_dir, args.data_dir, args.qrels, args.recipes_dir):
+        if path and not path.exists():
+            raise InputError(f"{path}: not found; check the path")
+    create_directory(args.work_dir)
+    sources = graph.Sources(
+        args.input_dir, args.work_dir, args.data_dir, args.qrels, args.recipes_dir
+    )
+    steps = graph.build_graph(sources)
+    device = choose_device(args.device).type
+    selection = _select_steps(steps, args.only)
+    records = Records({name: steps[name] for name in selection}, args.work_dir)
+    seconds = _estimate_seconds(selection, records, device)
+    relevant_steps = {name: steps[name] for name in selection} if args.only else steps
+    print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
+    if args.plan:
+        return
+    gpus = _list_gpus(device, args.gpu_processes)
+    scheduler = Scheduler(steps, records, device, args.processes or count_cpu_cores(), gpus)
+    failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
+    checkpoints = [
+        name
+        for name in selection
+        if steps[name].output.parent.parent == args.work_dir / "checkpoints"
+    ]
+    finished = [name for name in checkpoints if name not in failed]
+    table = _compare_checkpoints(
+        finished, args.work_dir / "checkpoints", args.checkpoint_dir, records
+    )
+    if finished:
+        print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
+    if failed:
+        cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
+        raise SystemsFailedError(
+            f"{cause}; correct the errors above and run the same command again"
+        )
+    if args.output:
+        for name in set(graph.list_system_checkpoints()).intersection(finished):
+            files = (args.work_dir / "checkpoints" / name).iterdir()
+            write_directory_atomic(
+                args.output / name, {file.name: file.read_bytes() for file in files}
+            )
+    if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
+        raise ReproductionError(
+            f"metrics differ by more than 2 points from those in {args.checkpoint_dir}: {', '.join(differing)}"
+        )
+
+
+def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
+    """Return the names of all steps that can be run, or of those in `only`, with the steps that
+    they require, in order.
+
+    Raises:
+        UsageError: If `only` names an unknown step, or one whose input is missing.
+    """
+    from aragorn.errors import UsageError, suggest
+
+    for name in only:
+        if name not in steps:
+            raise UsageError(f"unknown step {name!r}; {suggest(name, steps)}")
+        if steps[name].missing:
+            raise UsageError(
+                f"{name}: missing {', '.join(steps[name].missing)}; add it, or remove {name} from --only"
+            )
+    selection = {*only} or {
+        name for name, step in steps.items() if not step.missing and step.command[0] != "prepare"
+    }
+    for name in reversed([*steps]):
+        if name in selection:
+            selection |= {*steps[name].requires}
+    return [name for name in steps if name in selection]
+
+
+def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:
+    """Return the seconds per step on a device: measured in the working directory, else stored in
+    STEP_SECONDS, else 0."""
+    import pandas as pd
+
+    from aragorn_training.paths import STEP_SECONDS
+
+    table = pd.read_csv(STEP_SECONDS)
+    stored = (
+        table[table["device"].isin(["cpu", device])]
+        .drop_duplicates("step", keep="last")
+        .set_index("step")["seconds"]
+    )
+    measured = {
+        name: record for name in names if (record := records.read(name)) and record.is_finished
+    }
+    return {
+        name: measured[name].seconds
+        if name in measured and measured[name].device == device
+        else float(stored.get(name, 0))
+        for name in names
+    }
+
+
+def _format_plan(
+    steps: Mapping[str, Step],
+    selection: Iterable[str],
+    records: Records,
+    seconds: Mapping[str, float],
+) -> str:
+    """Format the plan: selected steps with their states, durations and requirements, and what the
+    other steps are missing."""
+    from aragorn.errors import abbreviate_list, pluralise
+
+    from aragorn_training.cli.scheduler import FINISHED
+
+    states = {name: records.get_state(name) for name in selection}
+    lines = [f"{'step':26}{'state':10}{'about':>7}  requires"]
+    for name, state in states.items():
+        lines.append(
+            f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {abbreviate_list(steps[name].requires)}"
+        )
+    lines += [
+        f"{name}: cannot be made, missing {', '.join(step.missing)}"
+        for name, step in steps.items()
+        if step.missing
+    ]
+    remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
+    totals = [f"about {_format_duration(sum(remaining))} of computing"] if any(remaining) else []
+    totals += (
+        [f"{pluralise(remaining.count(0), 'step')} of unknown duration"] if 0 in remaining else []
+    )
+    return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}", ""])
+
+
+def _format_duration(seconds: float) -> str:
+    return (
+        "unknown"
+        if not seconds
+        else f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+    )
+
+
+def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
+    """Return the index of a GPU per process that may use it; an empty list if the device is the
+    CPU."""
+    import os
+
+    import torch
+
+    if device == "cpu":
+        return []
+    visible_gpus = os.environ.get(
+        "CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count())))
+    ).split(",")
+    return visible_gpus * processes_per_gpu
+
+
+def _compare_checkpoints(
+    names: Iterable[str], directory: Path, stored_directory: Path, records: Records
+) -> pd.DataFrame:
+    """Tabulate the metrics of new and stored checkpoints, with verdicts."""
+    import pandas as pd
+    from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
+
+    from aragorn_training.cli.reproduce import (
+        OTHER_DATA,
+        OTHER_RECIPE,
+        compare_metrics,
+        list_recipe_changes,
+    )
+
+    tables = []
+    for name in names:
+        metrics, record = read_json(directory / name / METRICS), records.read(name)
+        stored_dir = stored_directory / name
+        is_stored = stored_dir.is_dir()
+        table = compare_metrics(read_json(stored_dir / METRICS) if is_stored else metrics, metrics)
+        if not is_stored:
+            table["stored"], table["difference"], table["verdict"] = (
+                float("nan"),
+                float("nan"),
+                "not stored",
+            )
+        elif (
+            read_provenance(directory / name).training_data.input
+            != read_provenance(stored_dir).training_data.input
+        ):
+            table["verdict"] = OTHER_DATA
+        else:
+            recipe, stored_recipe = (
+                read_json(path / PROVENANCE).get("recipe", {})
+                for path in (directory / name, stored_dir)
+            )
+            if list_recipe_changes(stored_recipe, recipe):
+                table["verdict"] = OTHER_RECIPE
+        seconds = record.seconds if record else 0.0
+        tables.append(
+            table.rename_axis("metric").reset_index().assign(checkpoint=name, seconds=seconds)
+        )
+    columns = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
+    return pd.concat(tables)[columns] if tables else pd.DataFrame(columns=columns)

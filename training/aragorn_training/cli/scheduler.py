@@ -1,0 +1,175 @@
+"""Run the steps of a graph in processes, several at the same time, and resume after an
+interruption."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
+from aragorn.signals import on_interrupt
+from aragorn.storage.atomic_files import create_directory, write_atomic
+from aragorn.storage.locks import lock_directory
+
+from aragorn_training.cli.steps import Step
+from aragorn_training.paths import PACKAGE_DIR
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+PYTHONPATH = os.pathsep.join([str(ARAGORN_DIR.parent), str(PACKAGE_DIR.parent)])
+NEW, OUTDATED, STARTED, FINISHED = "new", "outdated", "started", "finished"  # states of a step
+
+
+class Record(msgspec.Struct):
+    """Record of a step in the working directory, written when its process starts and when it
+    ends."""
+
+    key: str  # see `Step.compute_key`
+    device: str
+    seconds: float = 0.0  # of all processes of the step
+    is_finished: bool = False
+
+
+class Records:
+    """The records of all steps in `work_dir`/steps, with the log of each."""
+
+    def __init__(self, steps: Mapping[str, Step], work_dir: Path) -> None:
+        """Load the records; `steps` are in an order in which each follows its requirements."""
+        self.directory = work_dir / "steps"
+        create_directory(self.directory)
+        self.keys: dict[str, str] = {}
+        for name, step in steps.items():
+            self.keys[name] = step.compute_key(
+                [self.keys[requirement] for requirement in step.requires]
+            )
+        self._outputs = {name: step.output for name, step in steps.items()}
+
+    def get_log(self, name: str) -> Path:
+        """Return the path of a step's log."""
+        return self.directory / f"{name.replace(' ', '-')}.log"
+
+    def read(self, name: str) -> Record | None:
+        """Read the record of a step; return None if it never started."""
+        file = self.get_log(name).with_suffix(".json")
+        return msgspec.json.decode(file.read_bytes(), type=Record) if file.exists() else None
+
+    def write(self, name: str, record: Record) -> None:
+        """Write the record of a step."""
+        write_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
+
+    def get_state(self, name: str) -> str:
+        """Return whether a step is NEW, FINISHED, STARTED, or OUTDATED: started from other inputs,
+        settings or code."""
+        record = self.read(name)
+        if record is None:
+            return NEW
+        if record.key != self.keys[name]:
+            return OUTDATED
+        return FINISHED if record.is_finished and self._outputs[name].exists() else STARTED
+
+
+@dataclass
+class Scheduler:
+    """Processes of steps, at most `process_count` at the same time, and one per element of `gpus`
+    among those that use a GPU.
+
+    Args:
+        steps: Steps by name.
+        records: Records of these steps.
+        device: Type of the device, "cpu" or "cuda".
+        process_count: Maximum number of processes.
+        gpus: Index of a GPU per process that may use it; empty if the device is the CPU.
+    """
+
+    steps: Mapping[str, Step]
+    records: Records
+    device: str
+    process_count: int
+    gpus: list[str]
+    _running: dict[str, tuple[subprocess.Popen[bytes], float, str]] = field(default_factory=dict)
+
+    def run(self, names: Iterable[str]) -> list[str]:
+        """Run the named steps, in an order in which each follows its requirements; return those
+        that failed or were skipped."""
+        pending, failed = [*names], list[str]()
+        with lock_directory(self.records.directory), on_interrupt(self._terminate):
+            while pending or self._running:
+                for name in pending.copy():
+                    requirements = self.steps[name].requires
+                    if failed_requirements := [
+                        requirement for requirement in requirements if requirement in failed
+                    ]:
+                        log.error("%s: skipped, since %s failed", name, failed_requirements[0])
+                        failed.append(name)
+                        pending.remove(name)
+                    elif not {*pending, *self._running}.intersection(
+                        requirements
+                    ) and self._has_slot(name):
+                        pending.remove(name)
+                        self._start(name)
+                time.sleep(POLL_SECONDS)
+                ended = [
+                    name
+                    for name, (process, *_) in self._running.items()
+                    if process.poll() is not None
+                ]
+                failed += [name for name in ended if self._end(name)]
+        return failed
+
+    def _has_slot(self, name: str) -> bool:
+        is_gpu_free = bool(self.gpus) or self.device == "cpu" or not self.steps[name].uses_device
+        return len(self._running) < self.process_count and is_gpu_free
+
+    def _start(self, name: str) -> None:
+        step, state, record = (
+            self.steps[name],
+            self.records.get_state(name),
+            self.records.read(name),
+        )
+        flags = [step.restart_flag] if state == OUTDATED and step.restart_flag else []
+        flags += ["--device", self.device] if step.uses_device else []
+        gpu = self.gpus.pop() if step.uses_device and self.gpus else ""
+        environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": PYTHONPATH}
+        environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
+        seconds = record.seconds if record and state == STARTED else 0.0
+        self.records.write(name, Record(self.records.keys[name], self.device, seconds))
+        log_file = self.records.get_log(name)
+        log.info("%s: started, log: %s", name, log_file)
+        with log_file.open("ab") as stream:
+            command = [sys.executable, "-m", "aragorn_training", *step.arguments, *flags]
+            process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
+        self._running[name] = process, time.monotonic(), gpu
+
+    def _end(self, name: str) -> int:
+        """Record a step whose process has ended, free its GPU and return the exit code."""
+        process, start, gpu = self._running.pop(name)
+        self.gpus += [gpu] if gpu else []
+        self._record(name, start, is_finished=process.returncode == 0)
+        if code := process.returncode:
+            file = self.records.get_log(name)
+            message = (file.read_text(errors="replace").splitlines() or ["no message"])[-1]
+            log.error("%s: failed with exit code %d, log: %s: %s", name, code, file, message)
+        else:
+            log.info("%s: finished (%.0f s)", name, time.monotonic() - start)
+        return code
+
+    def _record(self, name: str, start: float, is_finished: bool) -> None:
+        record = self.records.read(name) or Record(self.records.keys[name], self.device)
+        record.seconds, record.is_finished = (
+            round(record.seconds + time.monotonic() - start, 1),
+            is_finished,
+        )
+        self.records.write(name, record)
+
+    def _terminate(self) -> None:
+        for name, (process, start, _) in self._running.items():
+            process.terminate()
+            self._record(name, start, is_finished=False)
+        for process, *_ in self._running.values():
+            process.wait()

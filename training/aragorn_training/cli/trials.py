@@ -1,0 +1,166 @@
+"""Train variants of recipes (trials) and tabulate their learning curves."""
+
+import logging
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from aragorn.errors import TrainingError, UsageError, suggest
+from aragorn.storage.checkpoint_directory import METRICS, read_json
+from msgspec.structs import replace
+
+from aragorn_training.data.word_vectors import get_default_folder_name
+from aragorn_training.data.work_directory import lock_run
+from aragorn_training.fitting.fit import fit
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.parallel import map_parallel
+from aragorn_training.paths import TRIALS
+from aragorn_training.tasks import build_recipe, read_recipe
+
+log = logging.getLogger(__name__)
+
+COLUMNS = ["trial", "seed", "network", "row", "step", "epoch", "loss", "measure", "value"]
+CURVE, SELECTED = "curve", "selected"  # values of `row`; those of baselines are their names
+Row = tuple[object, ...]  # values of COLUMNS
+POSITION = ("step", "epoch", "loss")  # keys of a log row that are not measures
+
+
+class Trial(NamedTuple):
+    """A recipe to train; a name occurs once per seed."""
+
+    name: str
+    recipe: Recipe
+
+    @property
+    def run_name(self) -> str:
+        """Name of the training run and of its checkpoint: the trial's name and, unless it is 0, the
+        seed."""
+        return f"{self.name}-seed{self.recipe.seed}" if self.recipe.seed else self.name
+
+
+def load_plan(name: str, seed_count: int) -> list[Trial]:
+    """Load a plan by its name in training/aragorn_training/configs/trials, with `seed_count` seeds
+    per trial from that of the recipe.
+
+    Each table of the TOML file is a trial. Its key `recipe` names a recipe (default: the trial's
+    name), and its other keys replace values of that recipe.
+
+    Raises:
+        UsageError: If the plan is missing, or if it or one of its recipes is malformed.
+    """
+    path = TRIALS / f"{name}.toml"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"unknown plan {name!r}; {suggest(name, (file.stem for file in TRIALS.glob('*.toml')))}"
+        ) from None
+    recipes = {trial: _build_recipe(path, trial, changes) for trial, changes in tables.items()}
+    seeded = [
+        (trial, recipe, recipe.seed + offset)
+        for trial, recipe in recipes.items()
+        for offset in range(seed_count)
+    ]
+    return [Trial(trial, replace(recipe, seed=seed)) for trial, recipe, seed in seeded]
+
+
+def _build_recipe(plan: Path, trial: str, changes: dict[str, Any]) -> Recipe:
+    _, values = read_recipe(changes.pop("recipe", trial))
+    return build_recipe(Path(f"{plan} [{trial}]"), _merge(values, changes))
+
+
+def _merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` updated with `changes`, which replace keys of nested tables one by one."""
+    tables = {
+        key: _merge(values.get(key, {}), change)
+        for key, change in changes.items()
+        if isinstance(change, dict)
+    }
+    return {**values, **changes, **tables}
+
+
+def run_trials(
+    trials: list[Trial], work_dir: Path, device: torch.device, process_count: int
+) -> Iterator[pd.DataFrame]:
+    """Train all trials as `fit` does and yield the table (COLUMNS) of the finished ones after each.
+
+    Trials that are initialised from a checkpoint start after the others. A trial that does not
+    learn is logged and has no rows.
+
+    Args:
+        trials: Trials in table order.
+        work_dir: Working directory with prepared data; interrupted trials resume.
+        device: Device to train on.
+        process_count: Number of trials trained in parallel.
+    """
+    rows: dict[str, list[Row]] = {}
+    for has_initial_checkpoint in (False, True):
+        stage = [
+            trial
+            for trial in trials
+            if bool(trial.recipe.initial_checkpoint) == has_initial_checkpoint
+        ]
+        jobs = [(trial, work_dir, device) for trial in stage]
+        for (trial, *_), trial_rows in (
+            map_parallel(_run_trial, jobs, process_count) if jobs else []
+        ):
+            rows[trial.run_name] = trial_rows
+            yield pd.DataFrame(
+                [row for trial in trials for row in rows.get(trial.run_name, [])], columns=COLUMNS
+            )
+
+
+def _run_trial(job: tuple[Trial, Path, torch.device]) -> list[Row]:
+    """Train a trial and tabulate its metrics; return no rows if it does not learn."""
+    trial, work_dir, device = job
+    name, recipe = trial.run_name, trial.recipe
+    checkpoint = work_dir / "checkpoints" / name
+    vectors = work_dir / get_default_folder_name(recipe.task.surface_vector_method)
+    try:
+        with lock_run(name, work_dir):
+            fit(name, recipe, work_dir, vectors, checkpoint, device)
+    except TrainingError as error:
+        log.error("%s: %s", name, error)
+        return []
+    return tabulate_metrics(trial, read_json(checkpoint / METRICS))
+
+
+def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
+    """Tabulate the metrics of a trial's checkpoint.
+
+    Returns:
+        Rows of COLUMNS: one per measure of each validation (`row` is CURVE, on the queries that
+            select the checkpoint), of the
+        selected network (SELECTED, on all validation items), and of each baseline (`row` is its
+        name).
+    """
+    curve, network = metrics["log"], trial.recipe.network_class.get_name()
+    selected_row = trial.recipe.task.curve.select(curve)
+    baselines = {
+        key: values
+        for key, values in metrics.items()
+        if isinstance(values, dict) and key != "validation"
+    }
+    parts = [(CURVE, log_row, log_row) for log_row in curve] + [
+        (SELECTED, selected_row, metrics["validation"])
+    ]
+    return [
+        (
+            trial.name,
+            trial.recipe.seed,
+            network,
+            kind,
+            *(position.get(key) for key in POSITION),
+            measure,
+            value,
+        )
+        for kind, position, values in [
+            *parts,
+            *((name, {}, values) for name, values in baselines.items()),
+        ]
+        for measure, value in values.items()
+        if measure not in POSITION
+    ]

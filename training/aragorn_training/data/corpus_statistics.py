@@ -1,0 +1,90 @@
+"""Compute and plot corpus statistics as in Entezari 2020 (figures 3.1, 3.2, 4.1)."""
+
+import json
+import logging
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from aragorn.storage.artifact_store import ArtifactStore
+
+from aragorn_training.plotting import create_figure, render_png
+
+log = logging.getLogger(__name__)
+
+N_TOP_CONCLUSIONS = 20
+
+
+def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+    """Log statistics of the arguments; write statistics.json and two histograms into `store`, which
+    must hold the tables."""
+    conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
+    unique_conclusions = conclusions.unique()
+    conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
+    premise_lengths, vocabulary_size = _measure_premises(store.directory)
+    top_counts = conclusions.value_counts().head(N_TOP_CONCLUSIONS)
+    statistics = {
+        "arguments": len(conclusions),
+        "train arguments": len(train),
+        "validation arguments": len(validation),
+        "validation queries": validation["normalised_conclusion"].nunique(),
+        "unique normalised conclusions": len(unique_conclusions),
+        "vocabulary of conclusions": len(
+            {term for text in unique_conclusions for term in text.split()}
+        ),
+        "vocabulary of premises": vocabulary_size,
+        "mean words per conclusion": round(float(conclusion_lengths.mean()), 2),
+        "mean words per premise": round(float(premise_lengths.mean()), 1),
+        "median words per premise": float(np.median(premise_lengths)),
+        "share of premises under 200 words": round(float((premise_lengths < 200).mean()), 3),
+        "most frequent conclusions": dict(
+            sorted(top_counts.items(), key=lambda item: (-item[1], item[0]))
+        ),
+    }
+    for name, value in statistics.items():
+        log.info("%s: %s", name, value)
+    store.load_or_build(
+        "statistics.json", (json.dumps(statistics, indent=1, ensure_ascii=False) + "\n").encode
+    )
+    for name, lengths, label, max_length in (
+        ("conclusion", conclusion_lengths, "words per unique normalised conclusion", 20),
+        ("premise", premise_lengths, "words per premise", 1750),
+    ):
+        store.build_files(
+            [f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length)
+        )
+
+
+def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
+    """Return the word counts (arguments,) of the premises in `directory`, and the number of
+    distinct normalised words."""
+    lengths: list[int] = []
+    terms: set[str] = set()
+    for split in ("train", "validation"):
+        for batch in pq.ParquetFile(directory / f"{split}.pieces.parquet").iter_batches(
+            2_000, columns=["premise"]
+        ):
+            lengths += [len(text.split()) for text in batch["premise"].to_pylist()]
+        for batch in pq.ParquetFile(directory / f"{split}.words.parquet").iter_batches(
+            2_000, columns=["premise"]
+        ):
+            terms.update(*(text.split() for text in batch["premise"].to_pylist()))
+    return np.array(lengths), len(terms)
+
+
+def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
+    """Write a histogram of text lengths (words) to a PNG file; the last bar counts all texts of at
+    least `max_length` words."""
+    fig = create_figure(7, 4)
+    axes = fig.add_subplot(
+        xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}"
+    )
+    # one bar per length if `max_length` is small
+    edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)
+    axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
+    if overflow := int((lengths > max_length).sum()):
+        text = f"last bar includes {overflow} texts of over {max_length} words"
+        axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
+    file.write_bytes(render_png(fig))

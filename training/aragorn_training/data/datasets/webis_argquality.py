@@ -1,0 +1,123 @@
+"""Read Webis-ArgQuality-20 (Gienapp et al. 2020, ACL).
+
+20 questions, each with about 80 judged texts and the top 50 of three retrieval models. As most
+questions are Touché 2020 topics, the data set is used for testing only.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pandas as pd
+from aragorn.errors import InputError, abbreviate
+
+from aragorn_training.data.datasets.delimited import add_unique, parse_number, parse_text, read_rows
+
+FOLDER = "webis-argquality-20"
+TOPICS, ARGUMENTS, RANKING = (
+    f"webis-argquality20-{name}.csv" for name in ("topics", "arguments", "ranking")
+)
+TOPIC_HEADER = ("Topic ID", "Category", "Long Query", "Short Query")
+ARGUMENT_HEADER = (
+    "Topic ID", "Argument ID", "Discussion ID", "Premise", "Relevance", "Is Argument?", "Rhetorical Quality", "Logical Quality",
+    "Dialectical Quality", "Text Length", "Stance", "Combined Quality",
+)  # fmt: skip
+RANKING_HEADER = ("Topic ID", "Model", "Rank", "Discussion ID", "Argument ID")
+COLUMN_NAMES = {  # column of the table: published column
+    "score": "Combined Quality", "relevance": "Relevance", "rhetorical": "Rhetorical Quality", "logical": "Logical Quality",
+    "dialectical": "Dialectical Quality",
+}  # fmt: skip
+MODELS = ("BM25", "DPH", "DirichletLM")
+KEY = ["qid", "docno"]
+MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-arguments
+
+
+def list_files(directory: Path) -> list[Path]:
+    """List the files of the data set in `directory`/FOLDER."""
+    return [directory / FOLDER / name for name in (TOPICS, ARGUMENTS, RANKING)]
+
+
+def read_judgments(directory: Path) -> pd.DataFrame:
+    """Read the judged texts with their scores and the ranks of MODELS.
+
+    Returns:
+        `qid debate topic docno premise score relevance rhetorical logical dialectical argument` and
+        MODELS, one row per question and text. `topic` and `debate` are the question; `score` is the
+        combined quality; `argument` is true if the text is an argument; a model's column is the
+        text's rank from 1, or NaN.
+    """
+    queries = _read_queries(directory / FOLDER / TOPICS)
+    file = directory / FOLDER / ARGUMENTS
+    texts, keys = [], set[str]()
+    for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
+        row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
+        qid, docno = (
+            _check_value(file, line, "topic", row["Topic ID"], queries),
+            f"{row['Discussion ID']}-{row['Argument ID']}",
+        )
+        add_unique(file, line, f"text {docno} of topic {qid}", keys)
+        is_argument = _check_value(
+            file, line, "Is Argument?", row["Is Argument?"], ("True", "False")
+        )
+        values = {
+            column: parse_number(
+                file,
+                line,
+                published_name,
+                row[published_name],
+                -MAX_ABSOLUTE_VALUE,
+                MAX_ABSOLUTE_VALUE,
+            )
+            for column, published_name in COLUMN_NAMES.items()
+        }
+        texts.append({
+            "qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno,
+            "premise": parse_text(file, line, row["Premise"]), **values, "argument": is_argument == "True",
+        })  # fmt: skip
+    table = pd.DataFrame(texts)
+    return table.join(
+        _read_ranks(
+            directory / FOLDER / RANKING, set(zip(table["qid"], table["docno"], strict=True))
+        ),
+        on=KEY,
+    )
+
+
+def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
+    """Read the ranks per model (index KEY, columns MODELS); a text that a ranking repeats counts
+    once, at its best rank."""
+    rows = []
+    for line, (qid, name, rank, discussion, argument) in read_rows(
+        file, RANKING_HEADER, ",", has_quotes=True
+    ):
+        model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
+        if (qid, docno) not in judged_keys:
+            text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
+            raise InputError(
+                f"{file}, line {line}: {text} is not judged in {ARGUMENTS}; download the file again"
+            )
+        rows.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))
+    rankings = pd.DataFrame(rows, columns=["model", *KEY, "rank"]).sort_values(
+        ["model", "qid", "rank"]
+    )
+    rankings = rankings.drop_duplicates(["model", *KEY])
+    ranks = rankings.assign(rank=rankings.groupby(["model", "qid"]).cumcount() + 1.0)
+    return ranks.pivot(index=KEY, columns="model", values="rank").reindex(columns=list(MODELS))
+
+
+def _read_queries(file: Path) -> dict[str, str]:
+    qids: set[str] = set()
+    topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
+    return {
+        add_unique(file, line, qid, qids): parse_text(file, line, query)
+        for line, (qid, _, query, _) in topic_rows
+    }
+
+
+def _check_value(
+    file: Path, line: int, name: str, value: str, valid_values: Collection[str]
+) -> str:
+    if value not in valid_values:
+        raise InputError(
+            f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of {', '.join(valid_values)}"
+        )
+    return value

@@ -1,0 +1,93 @@
+"""Read topics and debate titles from the contexts of args.me arguments, and exclude titles that
+paraphrase topics."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from aragorn.data.args_me_records import decode_arguments
+from aragorn.data.input_files import as_input_errors
+from aragorn.text.index_terms import TermAnalyser
+from aragorn.text.normalisation import normalise
+from rapidfuzz import fuzz, process
+
+# minimum Levenshtein ratio (0-100) of a topic and a title that paraphrases it
+SIMILARITY_THRESHOLD = 80
+SITE_SEPARATOR = " | "  # separates the title of a source page from the portal's name
+
+
+class _Context(msgspec.Struct, gc=False, rename="camel"):
+    topic: str | None = None
+    discussion_title: str | None = None
+    source_title: str | None = None
+
+
+class _Argument(msgspec.Struct, gc=False):
+    id: str
+    context: _Context | None = None
+
+
+def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
+    """Yield the docno and the context of each argument of a file; the fields of a missing context
+    are None."""
+    with as_input_errors(file):
+        arguments = decode_arguments(_Argument, file)
+    for argument in arguments:
+        yield argument.id, argument.context or _Context()
+
+
+def read_topics(files: Sequence[Path]) -> dict[str, str]:
+    """Read the topic of each argument by docno: `topic` of its context, else `discussionTitle`,
+    else ""."""
+    contexts = (item for file in files for item in _read_contexts(file))
+    return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}
+
+
+def read_debate_titles(files: Sequence[Path]) -> list[str]:
+    """Read the debate titles of args.me files; return one title per normalised form, sorted by this
+    form.
+
+    A debate title is the title of an argument's discussion, else of its source page, without the
+    portal's name. Titles with fewer than two words that contain a letter are skipped.
+    """
+    titles: dict[str, str] = {}
+    for file in files:
+        for _, context in _read_contexts(file):
+            title = (
+                context.discussion_title
+                or (context.source_title or "").partition(SITE_SEPARATOR)[0]
+            )
+            title = " ".join(title.split())
+            normalised_title = normalise(title)
+            if sum(any(map(str.isalpha, word)) for word in normalised_title.split()) >= 2:
+                titles.setdefault(normalised_title, title)
+    return [titles[normalised_title] for normalised_title in sorted(titles)]
+
+
+def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
+    """Return the titles that paraphrase none of the topics.
+
+    A title paraphrases a topic if the Levenshtein ratio of their sorted, normalised words is at
+    least SIMILARITY_THRESHOLD, or if they share at least half of the stems of the text with fewer
+    stems, and at least two unless it has a single stem.
+    """
+    normalised_titles, normalised_topics = (
+        [normalise(text) for text in texts] for texts in (titles, topics)
+    )
+    # (titles, topics)
+    ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)
+    terms = TermAnalyser("porter")
+    title_stem_sets, topic_stem_sets = (
+        [set(terms.analyse(text)) for text in texts] for texts in (titles, topics)
+    )
+    return [
+        title
+        for title, title_ratios, title_stems in zip(titles, ratios, title_stem_sets, strict=True)
+        if (title_ratios < SIMILARITY_THRESHOLD).all()
+        and not any(_share_stems(title_stems, topic_stems) for topic_stems in topic_stem_sets)
+    ]
+
+
+def _share_stems(first: set[str], second: set[str]) -> bool:
+    n_smaller, n_shared = min(len(first), len(second)), len(first & second)
+    return n_shared >= min(2, n_smaller) and 2 * n_shared >= n_smaller > 0

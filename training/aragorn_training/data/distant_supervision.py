@@ -1,0 +1,174 @@
+"""Label premises by distant supervision (Entezari 2020, section 3.2.3).
+
+The premises of a conclusion are its positives. Its negatives are premises of the least similar
+conclusions or, as hard negatives, premises of other conclusions that are retrieved for it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from aragorn.errors import InputError
+from aragorn.progress import track
+from aragorn.retrieval.lexical import Dirichlet, Model, build_query, search
+from aragorn.retrieval.term_index import IndexSettings, load_or_build_term_index
+from aragorn.storage.artifact_store import ArtifactStore
+from rapidfuzz import fuzz, process
+
+from aragorn_training.data.seeds import RandomStream, create_generator
+
+SAMPLE_FACTOR = 20  # arguments sampled per negative
+COMPARISONS_PER_CHUNK = 500_000
+RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
+INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `dirichlet`
+
+
+def sample_negatives(
+    arguments: pd.DataFrame,
+    per_argument: int,
+    seed: int,
+    comparisons_per_chunk: int = COMPARISONS_PER_CHUNK,
+) -> np.ndarray:
+    """Sample negatives for every argument from the least similar conclusions.
+
+    A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many
+    arguments of other conclusions (at most all) are sampled without replacement. Those whose
+    normalised conclusions have the lowest Levenshtein ratios with the conclusion are assigned to
+    its arguments round-robin.
+
+    Args:
+        arguments: Arguments of one split, sorted by `normalised_conclusion`.
+        per_argument: Number of negatives per argument.
+        seed: Seed of the sample.
+        comparisons_per_chunk: Approximate number of conclusion pairs to compare at a time, which
+            limits memory.
+
+    Returns:
+        Row indices (arguments, per_argument) of the negatives.
+
+    Raises:
+        InputError: If the most frequent conclusion needs more negatives than there are arguments of
+            other conclusions.
+    """
+    conclusions = arguments["normalised_conclusion"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
+    ends = np.r_[starts[1:], len(conclusions)]
+    largest_group = int((ends - starts).max())
+    needed_count, available_count = per_argument * largest_group, len(conclusions) - largest_group
+    if needed_count > available_count:
+        cause = f"the most frequent conclusion needs {needed_count} negatives"
+        raise InputError(
+            f"{cause}, but only {available_count} arguments have other conclusions; use a larger corpus"
+        )
+    negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
+    rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
+    chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
+    for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
+        samples = [
+            _sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk
+        ]
+        anchors = np.repeat(starts[chunk], [len(sample) for sample in samples])
+        similarity = process.cpdist(
+            conclusions[anchors],
+            conclusions[np.concatenate(samples)],
+            scorer=fuzz.ratio,
+            workers=-1,
+            dtype=np.float32,
+        )
+        bounds = np.cumsum([len(sample) for sample in samples])[:-1]
+        for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
+            size = ends[i] - starts[i]
+            selected_rows = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
+            # round-robin
+            negatives[starts[i] : ends[i]] = selected_rows.reshape(per_argument, size).T
+    return negatives
+
+
+def mine_hard_negatives(
+    arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore
+) -> np.ndarray:
+    """Mine one hard negative per argument: a premise of another conclusion, retrieved for the
+    conclusion of the argument.
+
+    The top RETRIEVAL_DEPTH arguments that a Dirichlet-smoothed language model retrieves for a
+    conclusion are assigned to its arguments in random order, cyclically if it has more arguments.
+    As retrieved premises are unjudged, some may be relevant.
+
+    Args:
+        arguments: Arguments of one split: `docno conclusion normalised_conclusion premise`.
+        fallback: Row indices (arguments,) of the negatives to use if nothing is retrieved for a
+            conclusion.
+        seed: Seed of the random order.
+        cache: Artifact store of the index; its cache key must depend on the arguments.
+
+    Returns:
+        Row indices (arguments,) of the negatives.
+    """
+    rng, negatives = create_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
+    for rows, hits in retrieve_for_conclusions(
+        arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache
+    ):
+        if len(hits):
+            negatives[rows] = np.resize(rng.permutation(hits), len(rows))
+    return negatives
+
+
+def retrieve_for_conclusions(
+    arguments: pd.DataFrame,
+    index_settings: IndexSettings,
+    model: Model,
+    depth: int,
+    cache: ArtifactStore,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Retrieve arguments of other conclusions for every normalised conclusion; the query is its
+    first argument's conclusion.
+
+    Args:
+        arguments: Arguments `docno conclusion normalised_conclusion premise`.
+        index_settings: Fields and stemmer of the index.
+        model: Retrieval model.
+        depth: Maximum number of arguments retrieved per conclusion.
+        cache: Artifact store of the index; its cache key must depend on the arguments.
+
+    Yields:
+        Row indices of a conclusion's arguments, sorted by docno, and of the retrieved arguments,
+        sorted by descending score.
+    """
+    # the index numbers documents by docno
+    docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")
+    by_docno = arguments.iloc[docno_order].set_index("docno", drop=False)
+    index = load_or_build_term_index(
+        by_docno.index.tolist(), lambda docnos: by_docno.loc[docnos], index_settings, cache
+    )
+    groups = by_docno.groupby("normalised_conclusion", sort=True).indices
+    for group in track(
+        list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"
+    ):
+        query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
+        hits = search(index, query, model, depth + len(group)).documents
+        yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
+
+
+def _sample_rows(
+    rng: np.random.Generator, start: int, end: int, total: int, per_argument: int
+) -> np.ndarray:
+    """Sample distinct rows below `total` outside [start, end): SAMPLE_FACTOR · `per_argument` ·
+    (end - start), or all."""
+    n_candidates = total - (end - start)
+    rows = rng.choice(
+        n_candidates,
+        size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)),
+        replace=False,
+    )
+    rows[rows >= start] += end - start
+    return rows
+
+
+def _chunk_conclusions(
+    starts: np.ndarray, ends: np.ndarray, per_argument: int, comparisons_per_chunk: int
+) -> Iterator[np.ndarray]:
+    """Yield arrays of conclusion indices; each array needs about `comparisons_per_chunk`
+    comparisons of conclusions."""
+    chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // comparisons_per_chunk
+    for chunk_id in np.unique(chunk_ids):
+        yield np.flatnonzero(chunk_ids == chunk_id)

@@ -1,0 +1,183 @@
+"""Prepare and load lists of documents that a teacher system has scored for debate titles."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from aragorn.data.args_me import find_corpus_files
+from aragorn.data.dataset import Dataset
+from aragorn.data.input_files import raise_first
+from aragorn.data.topics import read_topics
+from aragorn.errors import InputError
+from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+from aragorn.systems.catalogue import System
+from aragorn.systems.execution import Execution
+
+from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
+from aragorn_training.data.quality import COLUMNS
+from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.work_directory import convert_table_errors
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DistillationSettings:
+    """Options of `prepare distillation` that determine the sample of titles and documents."""
+
+    max_titles: int = 1000
+    documents_per_title: int = 24  # half from the top ranks, half sampled from the lower ranks
+    seed: int = 0
+
+
+class DebateTitleInput(Dataset):
+    """Input that consists of the corpus of another input and debate titles as topics."""
+
+    def __init__(self, *paths: Path, titles: Sequence[str]) -> None:
+        """Create the input from the paths of an input with a corpus, and debate titles."""
+        super().__init__(*paths)
+        self._titles = titles
+
+    @cached_property
+    def topics(self) -> pd.DataFrame:
+        """The debate titles as topics `qid query`, numbered from 1."""
+        return pd.DataFrame(
+            {
+                "qid": [str(index) for index in range(1, len(self._titles) + 1)],
+                "query": self._titles,
+            }
+        )
+
+    @cached_property
+    def file_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each input file by name, and that of the titles as `titles`."""
+        return super().file_hashes | {
+            "titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()
+        }
+
+
+def build_title_input(
+    paths: Sequence[Path], excluded_topic_files: Sequence[Path], settings: DistillationSettings
+) -> DebateTitleInput:
+    """Combine the corpus of a Touché input with at most `settings.max_titles` sampled debate titles
+    as topics.
+
+    Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise
+    InputError if none remains.
+    """
+    dataset = Dataset(*paths)
+    excluded_topics = dataset.topics["query"].tolist()
+    for file in excluded_topic_files:
+        topics, faults = read_topics([file])
+        raise_first(faults)
+        excluded_topics += topics["query"].tolist()
+    all_titles = read_debate_titles(find_corpus_files(*paths))
+    titles = exclude_paraphrases(all_titles, excluded_topics)
+    log.info(
+        "%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles)
+    )
+    if not titles:
+        cause = (
+            f"all {len(all_titles)} debate titles paraphrase a topic"
+            if all_titles
+            else "no debate titles"
+        )
+        raise InputError(f"{dataset.name}: {cause}; use a larger corpus")
+    sample = create_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[
+        : settings.max_titles
+    ]
+    return DebateTitleInput(*paths, titles=[titles[index] for index in np.sort(sample)])
+
+
+def prepare_distillation(
+    system: System,
+    execution: Execution,
+    excluded_topic_files: Sequence[Path],
+    settings: DistillationSettings,
+    work_dir: Path,
+    overwrite: bool = False,
+) -> None:
+    """Write documents with the teacher's scores for debate titles to `get_table_path(work_dir)`;
+    keep a complete table.
+
+    Args:
+        system: Teacher.
+        execution: Execution on the result of `build_title_input`.
+        excluded_topic_files: Topic files passed to `build_title_input`.
+        settings: Settings passed to `build_title_input`.
+        work_dir: Working directory.
+        overwrite: Whether to replace a table prepared from other input or settings.
+    """
+    cache_key = {
+        "input": execution.input.file_hashes | hash_input_files(list(excluded_topic_files)),
+        "teacher": {"system": system.name, "key": execution.compute_cache_key(system.stage)},
+        "code": code_fingerprint(__name__),
+        **asdict(settings),
+    }
+    file = get_table_path(work_dir)
+    store = ArtifactStore(file.parent, cache_key, overwrite)
+    store.build_files([file.name], partial(_write_scores, system, execution, settings))
+
+
+def get_table_path(work_dir: Path) -> Path:
+    """Return the path of the table of scored documents in a working directory."""
+    return work_dir / "distilled" / "lists.parquet"
+
+
+def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
+    """Load the scored documents, with the columns COLUMNS (`debate` and `topic` hold the title),
+    and their manifest."""
+    file = get_table_path(work_dir)
+    with convert_table_errors(file, work_dir, "distillation"):
+        return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
+
+
+def _write_scores(
+    system: System, execution: Execution, settings: DistillationSettings, file: Path
+) -> None:
+    titles = execution.topics.set_index("qid")["query"]
+    lists = []
+    for qid, ranking in execution.get_ranking(system.stage).groupby("qid", sort=False):
+        selected_documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
+        if (
+            len(selected_documents) == settings.documents_per_title
+            and selected_documents["score"].nunique() > 1
+        ):
+            lists.append(
+                selected_documents.assign(data=system.name, debate=titles[qid], topic=titles[qid])
+            )
+    if not lists:
+        raise InputError(
+            f"{execution.input.name}: for none of {len(titles)} titles does {system.name} rank at least "
+            f"{settings.documents_per_title} documents with different scores; lower --documents or use a larger corpus"
+        )
+    table = pd.concat(lists, ignore_index=True)
+    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
+    table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(
+        file, index=False
+    )
+    log.info(
+        "Scored %d documents for each of %d out of %d titles",
+        settings.documents_per_title,
+        len(lists),
+        len(titles),
+    )
+
+
+def _select_ranks(n_documents: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
+    """Select at most `documents_per_title` of `n_documents` 0-based ranks: half at the top, half
+    sampled below."""
+    n_top = min(n_documents, -(-settings.documents_per_title // 2))
+    sample = n_top + create_generator(
+        settings.seed, RandomStream.DEBATE_TITLES, title_index
+    ).permutation(n_documents - n_top)
+    return np.concatenate(
+        [np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])]
+    )

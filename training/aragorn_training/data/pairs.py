@@ -1,0 +1,165 @@
+"""Prepare the tables of training and validation pairs from the args.me corpus."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aragorn.data.args_me import find_corpus_files, read_arguments
+from aragorn.data.collection import select_collection, validate_collection
+from aragorn.data.input_files import raise_first
+from aragorn.progress import track
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
+from aragorn.text.vocabulary import InputUnit
+
+from aragorn_training.data.corpus_statistics import write_statistics
+from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import (
+    NEGATIVES_PER_ARGUMENT,
+    TRAIN,
+    VALIDATION,
+    split_by_conclusion,
+)
+from aragorn_training.data.work_directory import get_hard_negatives_file
+
+log = logging.getLogger(__name__)
+
+ROW_GROUP_SIZE = 2_000  # arguments per Parquet row group; limits memory
+
+# How tables store premises: normalised words, or text without URLs.
+PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
+    "words": lambda premise: " ".join(tokenise_premise(premise)),
+    "pieces": remove_urls,
+}
+
+TABLE_SCHEMA = pa.schema({
+    "docno": pa.string(), "conclusion": pa.string(), "normalised_conclusion": pa.string(), "premise": pa.string(),
+    "unrelated_docnos": pa.list_(pa.string()),  # docnos of the negatives
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """Options of `prepare pairs` that determine the pairs."""
+
+    seed: int = 0  # seed of the sample, the split and the negatives
+    sample_size: int = 0  # number of random arguments to use; 0: all
+    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
+
+
+def reproduce_pairs(
+    corpus_dir: Path,
+    work_dir: Path,
+    training_data: Mapping[str, Any],
+    hard_negatives: Literal["dirichlet"] | None = None,
+) -> dict[str, str]:
+    """Prepare tables with the seed and sample size in a checkpoint's `training_data`, and hard
+    negatives unless None.
+
+    Returns:
+        SHA-256 by corpus file name.
+    """
+    prepare_pairs(
+        corpus_dir,
+        work_dir,
+        PairSettings(training_data["seed"], training_data["sample_size"], hard_negatives),
+    )
+    return hash_input_files(find_corpus_files(corpus_dir))
+
+
+def prepare_pairs(
+    corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False
+) -> None:
+    """Write the tables of pairs, corpus statistics and, if set, hard negatives into a working
+    directory.
+
+    The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives are
+    <model>/unrelated.parquet.
+    """
+    files = find_corpus_files(corpus_dir)
+    cache_key = {
+        "input": hash_input_files(files),
+        "code": code_fingerprint(__name__),
+        "seed": settings.seed,
+        "sample_size": settings.sample_size,
+    }
+    store = ArtifactStore(work_dir, cache_key, overwrite)
+    train, validation = split_by_conclusion(_read_arguments(files, settings), settings.seed)
+    splits = [
+        (name, part, sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], settings.seed))
+        for name, part in ((TRAIN, train), (VALIDATION, validation))
+    ]
+    for name, part, negatives in splits:
+        for form in PREMISE_FORMS:
+            write = partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
+            store.build_files([f"{name}.{form}.parquet"], write)
+    write_statistics(store, train, validation)
+    if settings.hard_negatives:
+        file = get_hard_negatives_file(work_dir, settings.hard_negatives)
+        hard_negative_store = ArtifactStore(file.parent, cache_key, overwrite=True)
+        write = partial(
+            _write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store
+        )
+        hard_negative_store.build_files([file.name], write)
+
+
+def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
+    """Read the arguments of sufficient length, or a sample of these, and add the column
+    `normalised_conclusion`."""
+    documents, faults = read_arguments(files)
+    raise_first(faults)
+    arguments = select_collection(documents)
+    validate_collection(arguments, len(documents))
+    if settings.sample_size:
+        rng = create_generator(settings.seed, RandomStream.SAMPLE)
+        arguments = arguments.sort_values("docno").iloc[
+            np.sort(rng.permutation(len(arguments))[: settings.sample_size])
+        ]
+    normalised_conclusions = {
+        conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()
+    }
+    arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised_conclusions)
+    return arguments
+
+
+def _write_table(
+    arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path
+) -> None:
+    """Write a split's table with premises in the form `form`, in row groups, which limits
+    memory."""
+    docnos = arguments["docno"].to_numpy()
+    premises = arguments["premise"].to_numpy()
+    blocks = np.split(
+        np.arange(len(arguments)), range(ROW_GROUP_SIZE, len(arguments), ROW_GROUP_SIZE)
+    )
+    with pq.ParquetWriter(file, TABLE_SCHEMA, compression="zstd") as writer:
+        for block in track(blocks, label, "arguments", [len(block) for block in blocks]):
+            part, texts = (
+                arguments.iloc[block],
+                [PREMISE_FORMS[form](premise) for premise in premises[block]],
+            )
+            columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
+            columns.append([docnos[row].tolist() for row in negatives[block]])
+            arrays = [
+                pa.array(column, type)
+                for column, type in zip(columns, TABLE_SCHEMA.types, strict=True)
+            ]
+            writer.write_table(pa.table(arrays, schema=TABLE_SCHEMA))
+
+
+def _write_hard_negatives(
+    train: pd.DataFrame, fallback: np.ndarray, seed: int, store: ArtifactStore, file: Path
+) -> None:
+    docnos = train["docno"].to_numpy()
+    rows = mine_hard_negatives(train, fallback, seed, store)
+    pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

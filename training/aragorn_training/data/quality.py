@@ -1,0 +1,124 @@
+"""Prepare published argument-quality data sets as tables that share COLUMNS, and load them."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pandas as pd
+from aragorn.errors import InputError
+from aragorn.progress import track
+from aragorn.storage.artifact_store import ArtifactStore, read_manifest
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.work_directory import build_not_found_error, convert_table_errors
+
+log = logging.getLogger(__name__)
+
+# topic includes the stance; a higher score is better
+COLUMNS = ["data", "debate", "topic", "docno", "premise", "score"]
+
+
+class DatasetCredit(NamedTuple):
+    """Source of a data set, credited in checkpoint cards."""
+
+    name: str
+    publisher: str
+    licence: str  # the stricter licence if two are stated
+
+
+# one list per file
+LIST_DATASETS: dict[str, ModuleType] = {"ukp": ukp_conv_arg_rank, "ibm": ibm_argq}
+DATASETS: dict[str, ModuleType] = {**LIST_DATASETS, "webis": webis_argquality}
+CREDITS = {  # of the data sets for training
+    "ukp": DatasetCredit("UKPConvArgRank", "UKP Lab", "CC BY-SA"),
+    "ibm": DatasetCredit("IBM-ArgQ 5.3k", "IBM Research", "terms of IBM Research"),
+}
+
+
+def find_datasets(directory: Path) -> list[str]:
+    """Return the keys of DATASETS whose folders are in a directory; raise InputError if there is
+    none."""
+    datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
+    missing_folders = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
+    if not datasets:
+        raise InputError(
+            f"{directory}: no data set; download one into its folder ({' or '.join(missing_folders)})"
+        )
+    if missing_folders:
+        log.info(
+            "%s: skipping data sets whose folders are missing: %s",
+            directory,
+            ", ".join(missing_folders),
+        )
+    return datasets
+
+
+def prepare_quality(
+    directory: Path, datasets: Sequence[str], work_dir: Path, overwrite: bool = False
+) -> None:
+    """Write one table per data set into `work_dir`/quality, with a manifest of its source files.
+
+    The table of Webis-ArgQuality-20 has more columns than COLUMNS, see
+    `webis_argquality.read_judgments`.
+    """
+    inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
+    for name, hashes in inputs.items():
+        file, cache_key = (
+            get_table_path(work_dir, name),
+            {"input": hashes, "code": code_fingerprint(__name__)},
+        )
+        store = ArtifactStore(
+            file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name]
+        )
+        store.build_files([file.name], partial(_write_table, name, directory))
+
+
+def _write_table(name: str, directory: Path, file: Path) -> None:
+    if name in LIST_DATASETS:
+        files = track(LIST_DATASETS[name].list_files(directory), name, "lists")
+        table = pd.concat(
+            [LIST_DATASETS[name].read_list(list_file) for list_file in files], ignore_index=True
+        )
+    else:
+        table = webis_argquality.read_judgments(directory)
+    table = table.assign(data=name)
+    table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(
+        file, index=False
+    )
+    n_lists, n_debates = table["topic"].nunique(), table["debate"].nunique()
+    log.info("%s: %d texts, %d lists, %d debates", name, len(table), n_lists, n_debates)
+
+
+def get_table_path(work_dir: Path, name: str) -> Path:
+    """Return the path of a data set's table in a working directory."""
+    return work_dir / "quality" / f"{name}.parquet"
+
+
+def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
+    """Load the columns `columns` of a data set's table; None: all columns.
+
+    The arguments of a topic form one list to rank; a debate has one topic per side.
+    """
+    file = get_table_path(work_dir, name)
+    with convert_table_errors(file, work_dir, "quality"):
+        return pd.read_parquet(file, columns=columns)
+
+
+def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
+    """Load the table of Webis-ArgQuality-20 with all columns, see
+    `webis_argquality.read_judgments`."""
+    return load_table(work_dir, "webis", columns=None)
+
+
+def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
+    """Load the SHA-256 of a table's source files, by file name."""
+    file = get_table_path(work_dir, name).with_suffix(".json")
+    try:
+        return dict(read_manifest(file).inputs["input"])
+    except LookupError:
+        raise build_not_found_error(file, work_dir, "quality") from None

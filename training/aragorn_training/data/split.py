@@ -1,0 +1,53 @@
+"""Split arguments into a training and a validation set as in Entezari 2020 (sections 3.3, 4.2)."""
+
+import numpy as np
+import pandas as pd
+from aragorn.errors import InputError
+
+from aragorn_training.data.seeds import RandomStream, create_generator
+
+TRAIN, VALIDATION = "train", "validation"
+# premises per validation query; only conclusions with exactly this number of premises qualify
+POSITIVES = 5
+NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}
+# per validation query; positives come first
+CANDIDATES_PER_QUERY = POSITIVES * (1 + NEGATIVES_PER_ARGUMENT[VALIDATION])
+MAX_VALIDATION_ARGUMENTS = 4_885
+METRIC_CUTOFF = 20
+
+
+def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split the indices below `total` at random into `count` held-out indices (at least 1) and the
+    remaining indices."""
+    indices = create_generator(seed, RandomStream.SPLIT).permutation(total)
+    return indices[: max(1, count)], indices[max(1, count) :]
+
+
+def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Split arguments by conclusion into a training and a validation set; raise InputError if one
+    would be empty.
+
+    The validation set consists of the arguments of all conclusions with exactly POSITIVES premises,
+    or of a random sample of at most MAX_VALIDATION_ARGUMENTS / POSITIVES of these. Both sets are
+    sorted by normalised conclusion, then docno.
+    """
+    arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
+    premise_counts = arguments.groupby("normalised_conclusion", sort=True).size()
+    eligible_conclusions = premise_counts.index[premise_counts == POSITIVES].to_numpy()
+    if not len(eligible_conclusions):
+        raise InputError(
+            f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
+            "is no validation set; use a larger corpus"
+        )
+    shuffled_conclusions = create_generator(seed, RandomStream.SPLIT).permutation(
+        eligible_conclusions
+    )
+    validation_conclusions = shuffled_conclusions[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
+    if len(validation_conclusions) == len(premise_counts):
+        raise InputError(
+            f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use a larger corpus"
+        )
+    is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))
+    return arguments[~is_validation].reset_index(drop=True), arguments[is_validation].reset_index(
+        drop=True
+    )

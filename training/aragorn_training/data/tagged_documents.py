@@ -1,0 +1,94 @@
+"""Prepare, load and split tables of documents whose tokens are tagged with argument components."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+
+from aragorn_training.data.datasets.argument_components import (
+    SOURCES,
+    ComponentDataset,
+    TaggedDocument,
+    read_documents,
+)
+from aragorn_training.data.split import hold_out
+from aragorn_training.data.work_directory import convert_table_errors
+
+log = logging.getLogger(__name__)
+
+SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
+TEST_FRACTION = 0.2  # held-out fraction of the documents
+
+
+@dataclass(frozen=True)
+class Split:
+    """Disjoint training and test documents."""
+
+    train: list[TaggedDocument]
+    test: list[TaggedDocument]
+
+    def __add__(self, other: Split) -> Split:
+        """Concatenate two splits."""
+        return Split(self.train + other.train, self.test + other.test)
+
+
+def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
+    """Convert es.txt and wd.txt in `directory` to essays.parquet and webd.parquet (`words tags`) in
+    `work_dir`/tagging."""
+    inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
+    store = ArtifactStore(
+        work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite
+    )
+    for name, dataset in SOURCES.items():
+        store.build_files(
+            [get_table_path(work_dir, name).name], partial(_write_table, directory, name, dataset)
+        )
+
+
+def get_table_path(work_dir: Path, name: str) -> Path:
+    """Return the path of a data set's table in a working directory."""
+    return work_dir / "tagging" / f"{name}.parquet"
+
+
+def _write_table(directory: Path, name: str, dataset: ComponentDataset, file: Path) -> None:
+    documents = read_documents(directory, dataset)
+    columns = [
+        [document.tokens for document in documents],
+        [document.tags for document in documents],
+    ]
+    pq.write_table(pa.table(columns, schema=SCHEMA), file)
+    token_count = sum(len(document.tokens) for document in documents)
+    component_count = sum(tag.startswith("B-") for document in documents for tag in document.tags)
+    log.info(
+        "%s: %d documents, %d tokens, %d components",
+        name,
+        len(documents),
+        token_count,
+        component_count,
+    )
+
+
+def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
+    """Load the tagged documents of a prepared data set by name, a key of SOURCES."""
+    file = get_table_path(work_dir, name)
+    with convert_table_errors(file, work_dir, "tags"):
+        table = pq.read_table(file, schema=SCHEMA)
+    return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
+
+
+def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
+    """Split documents at random; the share of test documents is TEST_FRACTION, but they are at
+    least one."""
+    test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
+    return Split(
+        train=[documents[index] for index in train], test=[documents[index] for index in test]
+    )

@@ -1,0 +1,241 @@
+"""Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, section
+3.2)."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aragorn.data.args_me import find_corpus_files, read_arguments
+from aragorn.data.collection import select_collection, validate_collection
+from aragorn.data.input_files import raise_first
+from aragorn.data.runs import read_run
+from aragorn.errors import InputError
+from aragorn.progress import track
+from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+from aragorn.text.index_terms import TermAnalyser
+from aragorn.text.normalisation import remove_urls
+from aragorn.text.passages import split_passages
+
+from aragorn_training.data.debates import read_topics
+from aragorn_training.data.work_directory import iter_rows
+from aragorn_training.evaluation.qrels import read_qrels
+
+log = logging.getLogger(__name__)
+
+POOL_DEPTH = 50  # a run's documents up to this rank are pooled
+# per passage; whole sentences of this length give the 2.1 passages per argument of Hollatz 2022
+MAX_WORDS = 220
+ARGUMENTS_PER_BATCH = 2_000  # limits memory
+WORD = re.compile(r"[^\W_]+")
+PASSAGES = "passages.parquet"
+SCHEMA = pa.schema({
+    "docno": pa.string(),
+    "number": pa.int32(),  # 1-based, within the argument
+    "discussion": pa.string(),  # topic of the debate
+    "passage": pa.string(),
+    "topic": pa.list_(pa.string()),  # words that match the topic
+    "conclusion": pa.list_(pa.string()),  # words that match the conclusion
+    "judged": pa.bool_(),  # argument is judged
+    "found": pa.bool_(),  # argument is pooled: in the top 50 of a run
+})  # fmt: skip
+# Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by
+# document set and reference.
+PUBLISHED_SAMPLES = {
+    ("all", "topic"): (191_651, 640_107),
+    ("all", "conclusion"): (191_328, 640_430),
+    ("all", "both"): (188_663, 643_095),
+    ("unjudged", "topic"): (190_007, 629_174),
+    ("unjudged", "conclusion"): (189_654, 629_527),
+    ("unjudged", "both"): (187_041, 632_140),
+    ("unpooled", "topic"): (174_385, 543_166),
+    ("unpooled", "conclusion"): (173_933, 543_618),
+    ("unpooled", "both"): (171_707, 545_844),
+}
+
+
+def find_matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
+    """Return the sorted, distinct, lower-cased words of a passage that share a stem with the
+    reference."""
+    reference_stems = {
+        *chain.from_iterable(stems[word.encode()] for word in WORD.findall(reference.lower()))
+    }
+    passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
+    return sorted(
+        word for word in passage_words if not reference_stems.isdisjoint(stems[word.encode()])
+    )
+
+
+def prepare_passages(
+    corpus_dir: Path,
+    work_dir: Path,
+    qrels: Sequence[Path] = (),
+    runs: Sequence[Path] = (),
+    overwrite: bool = False,
+) -> pd.DataFrame:
+    """Write the passages of all arguments of sufficient length into `work_dir`/passages, see
+    SCHEMA.
+
+    Args:
+        corpus_dir: Directory with the args.me corpus.
+        work_dir: Working directory.
+        qrels: TREC qrels files, whose documents are marked as judged.
+        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as pooled
+            (`found`).
+        overwrite: Whether to replace a table prepared from other input.
+
+    Returns:
+        One row per document set (`documents`) and reference: number of `passages`, percentage
+        without a relevant word (`empty`), and this percentage in Hollatz 2022 (`published`).
+    """
+    files = find_corpus_files(corpus_dir)
+    cache_key = {
+        "input": hash_input_files(files),
+        "qrels": hash_input_files([*qrels]),
+        "runs": hash_input_files([*runs]),
+        "code": code_fingerprint(__name__),
+    }
+    judged_docnos = {docno for file in qrels for docno in read_qrels(file)["docno"]}
+    pooled_docnos = {
+        docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]
+    }
+    store = ArtifactStore(get_passages_dir(work_dir), cache_key, overwrite)
+    store.build_files([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
+    document_sets = [
+        "all",
+        *(["unjudged"] if qrels else []),
+        *(["unpooled"] if qrels and runs else []),
+    ]
+    return _count_passages(work_dir, document_sets)
+
+
+def _write_passages(
+    files: Sequence[Path], judged_docnos: set[str], pooled_docnos: set[str], file: Path
+) -> None:
+    """Write the passages of all arguments in batches, which limits memory; mark judged and pooled
+    arguments."""
+    documents, faults = read_arguments(list(files))
+    raise_first(faults)
+    arguments = select_collection(documents).sort_values("docno", ignore_index=True)
+    validate_collection(arguments, len(documents))
+    del documents
+    topics, stems = read_topics(files), TermAnalyser("porter")
+    if n_without_topic := sum(not topics[docno] for docno in arguments["docno"]):
+        message = (
+            "%d of %d arguments have no topic; their words are labelled by the conclusion only"
+        )
+        log.warning(message, n_without_topic, len(arguments))
+    blocks = np.split(
+        np.arange(len(arguments)), range(ARGUMENTS_PER_BATCH, len(arguments), ARGUMENTS_PER_BATCH)
+    )
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
+            rows = [
+                {
+                    **row,
+                    "judged": row["docno"] in judged_docnos,
+                    "found": row["docno"] in pooled_docnos,
+                }
+                for argument in arguments.iloc[block].itertuples()
+                for row in _split_argument(argument, topics, stems)
+            ]
+            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def _split_argument(
+    argument: Any, topics: dict[str, str], stems: TermAnalyser
+) -> Iterator[dict[str, Any]]:
+    topic = topics[argument.docno]
+    for index, passage in enumerate(split_passages(remove_urls(argument.premise), MAX_WORDS), 1):
+        yield {
+            "docno": argument.docno,
+            "number": index,
+            "discussion": (topic or argument.conclusion).lower(),
+            "passage": passage,
+            "topic": find_matching_words(passage, topic, stems),
+            "conclusion": find_matching_words(passage, argument.conclusion, stems),
+        }
+
+
+def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
+    """Count the passages, and those without a relevant word, by document set and reference."""
+    passages: Counter[str] = Counter()
+    without_relevant_word: Counter[tuple[str, str]] = Counter()
+    variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
+    columns = ["topic", "conclusion", "judged", "found"]
+    for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
+        row_sets = [name for name in document_sets if is_in_document_set(row, name)]
+        passages.update(row_sets)
+        without_relevant_word.update(
+            key for key in variants if key[0] in row_sets and not get_relevant_words(row, key[1])
+        )
+    return pd.DataFrame(
+        {
+            "documents": name,
+            "reference": reference,
+            "passages": passages[name],
+            "empty": 100 * without_relevant_word[name, reference] / max(1, passages[name]),
+            "published": 100
+            * PUBLISHED_SAMPLES[name, reference][0]
+            / sum(PUBLISHED_SAMPLES[name, reference]),
+        }
+        for name, reference in variants
+    )
+
+
+def get_passages_dir(work_dir: Path) -> Path:
+    """Return the directory of the passages in a working directory."""
+    return work_dir / "passages"
+
+
+def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
+    """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that
+    `document_set` needs."""
+    manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
+    required_options = {
+        "all": {},
+        "unjudged": {"qrels": "--exclude-qrels"},
+        "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
+    }[document_set]
+    flags = "".join(f" {flag} FILE" for flag in required_options.values())
+    if PASSAGES not in manifest.files:
+        command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir}{flags}"
+        raise InputError(f"{get_passages_dir(work_dir) / PASSAGES}: not found; run `{command}`")
+    for name in required_options:
+        if not manifest.inputs[name]:
+            reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
+            command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir} --overwrite{flags}"
+            raise InputError(f"{get_passages_dir(work_dir)}: {reason}; run `{command}`")
+    return manifest
+
+
+def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator[dict[str, Any]]:
+    """Yield the passages of a document set as dicts, see SCHEMA, with the words that match
+    `reference` as `words`."""
+    for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
+        if is_in_document_set(row, document_set):
+            yield row | {"words": get_relevant_words(row, reference)}
+
+
+def is_in_document_set(row: dict[str, Any], document_set: str) -> bool:
+    """Return whether a passage belongs to a document set: all, unjudged, or unpooled (neither
+    judged nor pooled)."""
+    return document_set == "all" or not (
+        row["judged"] or (document_set == "unpooled" and row["found"])
+    )
+
+
+def get_relevant_words(row: dict[str, Any], reference: str) -> set[str]:
+    """Return the words of a passage that match its topic, its conclusion or (`both`) either of
+    them."""
+    return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -1,0 +1,255 @@
+"""Prepare and load word vectors, trained on the premises or read from a GloVe or word2vec file."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+from aragorn.errors import InputError
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+from aragorn.text.normalisation import tokenise_query
+from aragorn.text.surface_tokens import find_token_spans, normalise_token
+from aragorn.text.vocabulary import Vocabulary
+
+from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.work_directory import build_not_found_error, read_prepared_manifest
+
+if TYPE_CHECKING:  # importing gensim takes two seconds
+    from gensim.models.keyedvectors import KeyedVectors
+
+log = logging.getLogger(__name__)
+
+VOCABULARY_FILE, VECTORS_FILE = "vocabulary.txt", "vectors.safetensors"
+MAX_WORDS_PER_TEXT = 10_000  # gensim truncates longer texts
+FASTTEXT_BUCKETS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
+SURFACE_EPOCHS = 20  # default number of epochs for vectors of surface tokens
+
+VectorMethod = Literal["word2vec", "fasttext"]
+
+
+@dataclass(frozen=True)
+class VectorSettings:
+    """Options of `prepare vectors` that determine the vocabulary and its vectors."""
+
+    dimensions: int = 300
+    minimum_frequency: int = 5
+    epochs: int = 5
+    seed: int = 0
+    # method for surface tokens (taggers); None: word2vec on normalised words
+    surface_method: VectorMethod | None = None
+
+    @property
+    def premise_table(self) -> str:
+        """File name of the table that the premises are read from."""
+        return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
+
+
+class PremiseTokens:
+    """Iterable of the tokenised training premises, read from disk on each pass and cut after
+    MAX_WORDS_PER_TEXT words."""
+
+    def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
+        self._file, self._tokenise = (
+            work_dir / settings.premise_table,
+            split_surface_tokens if settings.surface_method else str.split,
+        )
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
+            for text in batch["premise"].to_pylist():
+                yield self._tokenise(text)[:MAX_WORDS_PER_TEXT]
+
+
+def prepare_vectors(
+    work_dir: Path,
+    output_dir: Path,
+    settings: VectorSettings,
+    vectors_file: Path | None,
+    overwrite: bool = False,
+) -> None:
+    """Write vocabulary.txt and vectors.safetensors with one tensor, `vectors` (terms, dimensions)
+    float32.
+
+    The vocabulary holds the words that the training premises contain at least `minimum_frequency`
+    times, most frequent first. Vectors are trained, or read from `vectors_file` unless it is None
+    (word2vec *.bin or text, GloVe text); words missing from it get random vectors with the standard
+    deviation of the vectors read.
+    """
+    tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
+    if tables is None:
+        raise build_not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
+    [vectors_file_hash] = hash_input_files([vectors_file]).values() if vectors_file else ["none"]
+    cache_key = {
+        "tables": tables.xxh3,
+        "code": code_fingerprint(__name__),
+        **{name: value for name, value in asdict(settings).items() if value is not None},
+        "vectors_file": vectors_file_hash,
+    }
+    output = ArtifactStore(output_dir, cache_key, overwrite)
+    premises = PremiseTokens(work_dir, settings)
+    counts = Counter(word for words in premises for word in words)
+    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent_words:
+        raise InputError(
+            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower --minimum-frequency"
+        )
+    vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
+    _log_coverage(
+        work_dir,
+        vocabulary,
+        counts,
+        split_surface_tokens if settings.surface_method else tokenise_query,
+    )
+
+    def write(path: Path) -> None:
+        vectors = (
+            _read_vectors_file(vectors_file, settings.dimensions)
+            if vectors_file
+            else _train_vectors(premises, settings)
+        )
+        path.write_bytes(
+            safetensors.numpy.save({"vectors": _build_vector_table(vocabulary, vectors, settings)})
+        )
+
+    output.build_files([VECTORS_FILE], write)
+    output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
+
+
+def split_surface_tokens(text: str) -> list[str]:
+    """Split a text into normalised surface tokens."""
+    return [normalise_token(text[start:end]) for start, end in find_token_spans(text)]
+
+
+def get_default_folder_name(surface_method: VectorMethod | None) -> str:
+    """Return the default name of the vectors' folder in a working directory; None: vectors of
+    normalised words."""
+    return f"vectors-{surface_method}" if surface_method else "vectors"
+
+
+def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
+    """Load the vocabulary and its vectors (terms, dimensions) float32 from the folder of
+    `prepare_vectors`."""
+    try:
+        return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(
+            output_dir / VECTORS_FILE
+        )["vectors"]
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        fix = "run `aragorn-training prepare vectors --work-dir WORK_DIR`"
+        raise InputError(f"{output_dir}: cannot load word vectors ({error}); {fix}") from None
+
+
+def check_vectors(
+    output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int
+) -> None:
+    """Raise InputError if `output_dir` has no word vectors; the message gives the command for this
+    method and dimension."""
+    if not (output_dir / VECTORS_FILE).is_file():
+        flags = f" --surface-tokens {surface_method}" if surface_method else ""
+        flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
+        raise InputError(
+            f"{output_dir}: no word vectors; run `aragorn-training prepare vectors --work-dir {work_dir}{flags}`"
+        )
+
+
+def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:
+    from gensim.models import FastText, Word2Vec
+
+    model_class = (
+        partial(FastText, bucket=FASTTEXT_BUCKETS)
+        if settings.surface_method == "fasttext"
+        else Word2Vec
+    )
+    model = model_class(
+        vector_size=settings.dimensions,
+        min_count=settings.minimum_frequency,
+        window=5,
+        sg=1,
+        negative=5,
+        seed=settings.seed,
+        workers=1,  # more workers make training non-deterministic
+        hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's hash is randomised per process
+    )
+    model.build_vocab(premises)
+    # gensim logs progress
+    model.train(
+        premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30
+    )
+    return model.wv
+
+
+def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
+    from gensim.models.keyedvectors import KeyedVectors
+
+    try:
+        with vectors_file.open("rb") as stream:
+            header = stream.readline().split()
+        is_binary = vectors_file.suffix == ".bin"
+        has_no_header = not is_binary and len(header) != 2  # GloVe text files have no header
+        vectors = KeyedVectors.load_word2vec_format(
+            str(vectors_file), binary=is_binary, no_header=has_no_header
+        )
+    except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
+        raise InputError(
+            f"{vectors_file}: not a word2vec or GloVe file ({error}); rename a binary word2vec file to *.bin"
+        ) from None
+    size = vectors.vector_size
+    if size != dimensions:
+        raise InputError(
+            f"{vectors_file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}"
+        )
+    return vectors
+
+
+def _build_vector_table(
+    vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings
+) -> np.ndarray:
+    is_known = [term in vectors.key_to_index for term in vocabulary.terms]
+    known_vectors = vectors.vectors[
+        [vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]
+    ]
+    if not len(known_vectors):
+        raise InputError(
+            "--from-file: no word of the premises has a vector; use vectors of lower-cased English words"
+        )
+    rng = create_generator(settings.seed, RandomStream.MISSING_VECTORS)
+    table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(
+        np.float32
+    )
+    table[is_known] = known_vectors
+    log.info(
+        "Found vectors for %d of %d terms; vectors of the other terms are random",
+        len(known_vectors),
+        len(is_known),
+    )
+    return table
+
+
+def _log_coverage(
+    work_dir: Path,
+    vocabulary: Vocabulary,
+    counts: Counter[str],
+    tokenise: Callable[[str], list[str]],
+) -> None:
+    """Log which percentage of the tokens in premises and in validation queries the vocabulary
+    covers."""
+    terms = set(vocabulary.terms)
+    coverage = sum(counts[term] for term in terms) / sum(counts.values())
+    queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])[
+        "conclusion"
+    ].to_pylist()
+    query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
+    query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
+    log.info("Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of validation-query tokens",
+             len(terms), len(counts), 100 * coverage, 100 * query_coverage)  # fmt: skip

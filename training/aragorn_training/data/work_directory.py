@@ -1,0 +1,90 @@
+"""Lock a working directory, locate the prepared data in it and read its tables and manifests."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aragorn.errors import InputError
+from aragorn.storage.artifact_store import MANIFEST, Manifest, read_manifest
+from aragorn.storage.atomic_files import create_directory
+from aragorn.storage.locks import lock_directory
+
+
+@contextmanager
+def lock_work_directory(directory: Path) -> Iterator[None]:
+    """Lock a working directory exclusively; raise InputError if it is missing, and OutputError if
+    it is in use."""
+    if not directory.is_dir():
+        raise build_not_found_error(directory, directory, "pairs")
+    with lock_directory(directory):
+        yield
+
+
+@contextmanager
+def lock_run(run_name: str, directory: Path) -> Iterator[None]:
+    """Create and lock the directory of a training run; runs of other names may use the working
+    directory at the same time."""
+    if not directory.is_dir():
+        raise build_not_found_error(directory, directory, "pairs")
+    run_dir = directory / "fit" / run_name
+    create_directory(run_dir)
+    with lock_directory(directory, shared=True), lock_directory(run_dir):
+        yield
+
+
+def read_prepared_manifest(directory: Path) -> Manifest:
+    """Read the manifest of the tables or vectors in a directory; raise InputError if none are
+    prepared."""
+    manifest = read_manifest(directory / MANIFEST)
+    if not manifest.files:
+        raise build_not_found_error(directory / MANIFEST, directory, "pairs")
+    return manifest
+
+
+def build_not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
+    """Return the error for a missing file or directory that `prepare KIND` writes into a working
+    directory."""
+    return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
+
+
+@contextmanager
+def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
+    """Convert errors in reading a table to InputErrors; the fix is to run `prepare KIND` on the
+    working directory."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise build_not_found_error(path, work_dir, kind) from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: damaged ({error}); delete it and run {_format_command(work_dir, kind)} again"
+        ) from None
+
+
+def iter_rows(
+    file: Path, columns: list[str] | None, work_dir: Path, kind: str = "pairs"
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table written by `prepare KIND` as dicts of the columns `columns`; None:
+    all columns."""
+    with convert_table_errors(file, work_dir, kind):
+        for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
+            yield from batch.to_pylist()
+
+
+def get_hard_negatives_file(work_dir: Path, model: str) -> Path:
+    """Return the path, in a working directory, of the hard negatives that a model has retrieved."""
+    return work_dir / model / "unrelated.parquet"
+
+
+def hash_json(value: object) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of a JSON-serialisable value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _format_command(work_dir: Path, kind: str) -> str:
+    return f"`aragorn-training prepare {kind} -i INPUT --work-dir {work_dir}`"

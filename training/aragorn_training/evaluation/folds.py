@@ -1,0 +1,74 @@
+"""Assign topics to cross-validation folds, and split debates or topics into train, dev and test
+sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+N_FOLDS = 5
+
+
+def format_few_topics_warning(n_topics: int) -> str:
+    """Return a warning if there are fewer topics than N_FOLDS, else an empty string."""
+    if n_topics >= N_FOLDS:
+        return ""
+    return (
+        "1 topic: no cross-validation"
+        if n_topics < 2
+        else f"{n_topics} topics: leave-one-out cross-validation"
+    )
+
+
+def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
+    """Return the fold number (n_topics,) of each topic, below N_FOLDS; experiments with the default
+    seed share their folds."""
+    return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Names of the debates or topics in the train, dev and test sets of one fold."""
+
+    train: frozenset[str]
+    dev: frozenset[str]  # for early stopping
+    test: frozenset[str]
+
+
+def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
+    """Split names into folds whose test sets partition the names; if `n_folds` is 1, the test set
+    is empty.
+
+    Args:
+        names: Names of debates or topics.
+        n_folds: Number of folds.
+        n_dev: Number of dev names per fold.
+        seed: Random seed of the split.
+
+    Raises:
+        ValueError: If there are too few names for the folds and dev sets.
+    """
+    sorted_names = sorted(names)
+    shuffled_names = [
+        sorted_names[index] for index in np.random.default_rng(seed).permutation(len(sorted_names))
+    ]
+    tests: list[list[str]] = (
+        [shuffled_names[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
+    )
+    if n_folds > len(shuffled_names) or len(shuffled_names) - max(map(len, tests)) <= n_dev:
+        raise ValueError(
+            f"{len(shuffled_names)} names: too few for {n_folds} folds with {n_dev} dev names each"
+        )
+    splits = []
+    for fold, test in enumerate(tests):
+        remaining_names = [
+            name for group in tests[fold + 1 :] + tests[:fold] for name in group
+        ] or shuffled_names
+        splits.append(
+            Fold(
+                frozenset(remaining_names[n_dev:]),
+                frozenset(remaining_names[:n_dev]),
+                frozenset(test),
+            )
+        )
+    return splits

@@ -1,0 +1,156 @@
+"""Check which topics and documents of a run are judged."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+from aragorn.data.dataset import Dataset
+from aragorn.data.supplied_rankings import suggest_normalisation
+from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
+
+from aragorn_training.evaluation.evaluate import get_evaluated_topics
+from aragorn_training.evaluation.measures import TOUCHE_DEPTH
+
+log = logging.getLogger(__name__)
+
+# of the documents in the top five; below, a warning asks whether run and qrels belong together
+MIN_JUDGED_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Topics common to a run and qrels, and numbers of documents and judged documents in the run's
+    top five."""
+
+    run: str  # name
+    qrels: str  # name
+    common_topics: list[str]  # run topics with a relevant document
+    # other topics with a relevant document; means are over these and the common topics
+    missing_topics: list[str]
+    unjudged_topics: list[str]  # run topics without judgments
+    # judged topics without a relevant document; excluded from all means
+    topics_without_relevant: list[str]
+    n_top: int  # number of documents in the top five of the common topics
+    n_judged: int  # number of judged documents among these
+
+    def format_summary(self) -> str:
+        """Format in one line the numbers of topics, the judged share of the top five, and the
+        unjudged and excluded topics."""
+        judged_share = f"{100 * self.n_judged / self.n_top:.0f} % of the top five judged"
+        coverage = f"{len(self.common_topics)} of {len(self.common_topics + self.missing_topics)} topics, {judged_share}"
+        parts = [f"{self.run} × {self.qrels}: {coverage}"]
+        for label, qids in (
+            ("unjudged topics of the run", self.unjudged_topics),
+            ("topics without a relevant document, excluded", self.topics_without_relevant),
+        ):
+            parts += [f"{label} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
+        return "; ".join(parts)
+
+
+def compute_overlap(
+    run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]
+) -> Overlap:
+    """Compute the overlap of a run and qrels, and log a warning if judged topics are missing or few
+    documents are judged.
+
+    Args:
+        run: Run `qid docno`, in rank order.
+        qrels: Judgments `qid docno rel`.
+        names: Names of run and qrels.
+        files: Files of run and qrels, for the error message.
+
+    Raises:
+        InputError: If no topic of the run has a relevant document, or no document of these topics
+            is judged for its topic.
+    """
+    topics, evaluated, judged = (
+        list(dict.fromkeys(run["qid"])),
+        set(get_evaluated_topics(qrels)),
+        set(qrels["qid"]),
+    )
+    common = find_common_topics(topics, qrels, *files)
+    pairs = run.loc[run["qid"].isin(common), ["qid", "docno"]]
+    judged_pairs = pairs.merge(qrels[["qid", "docno"]])
+    if judged_pairs.empty:
+        examples = [
+            " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
+            for table in (pairs, qrels)
+        ]
+        cause = f"no document is judged for its topic ({files[0]}: {examples[0]}; {files[1]}: {examples[1]})"
+        part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
+        raise InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
+    top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
+    judged_count = len(top_rows.merge(judged_pairs))
+    missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
+    unjudged = [qid for qid in topics if qid not in judged]
+    if missing_qids:
+        log.warning(
+            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5 (Touché)",
+            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
+        )  # fmt: skip
+    unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
+    if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
+        log.warning(
+            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; if that is unexpected, "
+            "check that topics and corpus are the same",
+            *names, judged_count, len(top_rows), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
+        )  # fmt: skip
+    return Overlap(
+        *names,
+        common,
+        missing_qids,
+        unjudged,
+        sorted(judged - evaluated),
+        len(top_rows),
+        judged_count,
+    )
+
+
+def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
+    """Log how many topics with a relevant document the input contains; raise InputError if there
+    are none."""
+    evaluated = get_evaluated_topics(qrels)
+    common = find_common_topics(dataset.topics["qid"].tolist(), qrels, dataset.name, qrels_name)
+    absent = [qid for qid in evaluated if qid not in common]
+    suffix = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
+    level = logging.WARNING if suffix else logging.INFO
+    log.log(
+        level,
+        "%s × %s: %d of %d judged topics%s",
+        dataset.name,
+        qrels_name,
+        len(common),
+        len(evaluated),
+        suffix,
+    )
+
+
+def find_common_topics(
+    topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object
+) -> list[str]:
+    """Return the topics in `topics` that have a relevant document in the qrels; raise InputError if
+    there are none."""
+    evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
+    if not judged & set(topics):
+        raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
+    common = [qid for qid in topics if qid in evaluated]
+    if not common:
+        qids = abbreviate_list([qid for qid in topics if qid in judged])
+        raise InputError(
+            f"{run_name} and {qrels_name}: the common topics ({qids}) have no relevant document; use other qrels"
+        )
+    return common
+
+
+def raise_no_common_topic(
+    first: Iterable[str], second: Iterable[str], first_name: object, second_name: object
+) -> None:
+    """Raise InputError with examples of both files' topics, and a hint if normalised ids would
+    match."""
+    first, second = list(first), list(second)
+    examples = f"{first_name}: {abbreviate_list(first)}; {second_name}: {abbreviate_list(second)}"
+    raise InputError(
+        f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"
+        f"{suggest_normalisation(first, second)}"
+    )

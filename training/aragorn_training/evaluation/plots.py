@@ -1,0 +1,141 @@
+"""Plot evaluation results as PNG images."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import spearmanr
+
+from aragorn_training.plotting import create_figure, reduce_colours, render_png
+
+BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
+
+
+def _create_panels(
+    count: int, n_columns: int, width: float, height: float, sharey: bool = False
+) -> tuple[Figure, list[Any]]:
+    """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the
+    panels' axes."""
+    rows = -(-count // n_columns)
+    fig = create_figure(width * n_columns, height * rows)
+    axes = list(fig.subplots(rows, n_columns, sharey=sharey, squeeze=False).flat)
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return fig, axes[:count]
+
+
+def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
+    """Plot each system's differences from the baseline per topic (by qid), sorted, in one panel per
+    system."""
+    fig, axes = _create_panels(len(differences), 2, 5, 2.1, sharey=True)
+    for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
+        bars = by_topic.sort_values(ascending=False)
+        ax.bar(range(len(bars)), bars, color=[BETTER if value > 0 else WORSE for value in bars])
+        ax.set_title(
+            f"{system}: {(bars > 0).sum()} topics better, {(bars < 0).sum()} worse", fontsize=10
+        )
+        ax.axhline(0, color="#444444", linewidth=0.8)
+        ax.set(ylim=(-1, 1))
+        ax.set_xticks(range(len(bars)), bars.index, fontsize=6, rotation=90)
+        ax.grid(axis="y", alpha=0.3)
+    return render_png(fig)
+
+
+def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
+    """Plot a measure of grid points: a curve over one axis, or heat maps over two axes, one per
+    value of the remaining axes."""
+    if len(axes) == 1:
+        fig = create_figure(8, 3.5)
+        ax = fig.subplots()
+        ax.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
+        ax.set(xlabel=axes[0], ylabel=measure)
+        ax.grid(alpha=0.3)
+        return render_png(fig)
+    # The two parameters with the most values span the heat maps.
+    *panel_axes, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
+    groups = list(table.groupby(panel_axes)) if panel_axes else [((), table)]
+    n_columns = table[panel_axes[-1]].nunique() if panel_axes else 1
+    n_rows = -(-len(groups) // n_columns)
+    fig = create_figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    grid = fig.subplots(n_rows, n_columns, squeeze=False)
+    for ax, (setting, group) in zip(grid.flat, groups, strict=True):
+        values = group.pivot(index=rows, columns=columns, values=measure)
+        image = ax.imshow(
+            values,
+            cmap="viridis",
+            vmin=table[measure].min(),
+            vmax=table[measure].max(),
+            aspect="auto",
+        )
+        ax.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
+        ax.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
+        title = ", ".join(
+            f"{name} {value:g}" for name, value in zip(panel_axes, setting, strict=True)
+        )
+        ax.set(xlabel=columns, ylabel=rows, title=title)
+    fig.colorbar(image, ax=list(grid.flat), label=measure)
+    return render_png(fig)
+
+
+def plot_ablation(table: pd.DataFrame) -> bytes:
+    """Plot, per measure, the difference (with interval) from removing each feature, the largest
+    loss at the top."""
+    measures = table["measure"].unique()
+    fig = create_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
+    grid = fig.subplots(1, len(measures), squeeze=False)
+    for ax, measure in zip(grid.flat, measures, strict=True):
+        rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
+        positions = range(len(rows))
+        ax.barh(
+            positions,
+            rows["difference"],
+            color=[WORSE if value < 0 else BETTER for value in rows["difference"]],
+        )
+        ax.hlines(positions, rows["ci_low"], rows["ci_high"], color="#444444", linewidth=1)
+        ax.set_yticks(
+            positions, [f"without {name}" for name in rows["removed_feature"]], fontsize=8
+        )
+        ax.axvline(0, color="#444444", linewidth=0.8)
+        ax.set(xlabel=f"difference in {measure}")
+        ax.locator_params(axis="x", nbins=6)
+        ax.grid(axis="x", alpha=0.3)
+    return render_png(fig)
+
+
+def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
+    """Plot the numbers of relevant documents (`relevant`) and of relevant candidates (`retrieved`)
+    per topic."""
+    fig = create_figure(10, 3)
+    ax = fig.subplots()
+    positions = range(len(counts))
+    ax.bar(positions, counts["relevant"], color="#c9d5e3", label="relevant in the corpus")
+    ax.bar(positions, counts["retrieved"], color=NEUTRAL, label="relevant among the candidates")
+    ax.set_xticks(positions, counts.index, fontsize=7, rotation=90)
+    ax.set(xlabel="topic", ylabel="documents")
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return render_png(fig)
+
+
+class LengthPanel(NamedTuple):
+    """Arguments of a data set as a panel of `plot_scores_by_length`."""
+
+    title: str
+    words: np.ndarray  # (arguments,) word counts
+    scores: np.ndarray  # (arguments,)
+    quality: np.ndarray  # (arguments,) percentile rank of the quality, from 0 to 1
+
+
+def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
+    """Plot scores against lengths: one panel per data set, one point per argument, darker for
+    higher quality."""
+    fig, axes = _create_panels(len(panels), 3, 3.3, 3.3)
+    for ax, panel in zip(axes, panels, strict=True):
+        ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
+        ax.set_xscale("log")
+        correlation = spearmanr(panel.words, panel.scores).statistic
+        ax.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
+        ax.set(xlabel="words", ylabel="score")
+        ax.grid(alpha=0.3)
+    return reduce_colours(render_png(fig))

@@ -1,0 +1,239 @@
+"""Compare rankings of systems, and correlate scores with argument quality."""
+
+import logging
+from collections.abc import Mapping
+from itertools import combinations, combinations_with_replacement
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from aragorn.data.orders import Order
+from aragorn.data.runs import read_run
+from aragorn.errors import (
+    MAX_NAMES_LISTED,
+    InputError,
+    abbreviate_list,
+    escape_undecodable,
+    pluralise,
+)
+from aragorn.storage.atomic_files import create_directory, write_atomic
+from scipy.stats import kendalltau, pearsonr, spearmanr
+
+from aragorn_training.evaluation.overlap import raise_no_common_topic
+from aragorn_training.evaluation.tables import write_csv
+from aragorn_training.plotting import create_figure, render_png
+
+log = logging.getLogger(__name__)
+
+DEPTH = 100  # number of documents compared per topic
+MIN_COMMON_DOCUMENTS = 3  # minimum number of common documents for a correlation
+# kendalltau computes tau-b
+CORRELATIONS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}
+
+
+def group_rows_by_topic(table: pd.DataFrame) -> list[np.ndarray]:
+    """Return the row numbers of each (data, topic) pair, in order of occurrence."""
+    topic_ids = table.groupby(["data", "topic"], sort=False).ngroup().to_numpy()
+    return [
+        np.flatnonzero(topic_ids == topic_id) for topic_id in range(topic_ids.max(initial=-1) + 1)
+    ]
+
+
+def correlate(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b of labels and scores, by name; all 0
+    if the scores are equal."""
+    if (scores == scores[0]).all():
+        return dict.fromkeys(CORRELATIONS, 0.0)
+    return {
+        name: float(measure(labels, scores).statistic) for name, measure in CORRELATIONS.items()
+    }
+
+
+def average_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
+    """Return, in percent, the correlations of scores (rows,) with a table's labels (`score`),
+    averaged over topics, by name.
+
+    Raises:
+        InputError: If all arguments of a topic have the same quality.
+    """
+    labels = table["score"].to_numpy()
+    by_topic = []
+    for rows in group_rows_by_topic(table):
+        if (labels[rows] == labels[rows[0]]).all():
+            data, topic = (table[name].iloc[rows[0]] for name in ("data", "topic"))
+            raise InputError(
+                f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic"
+            )
+        by_topic.append(correlate(labels[rows], scores[rows]))
+    return {
+        name: round(100 * float(np.mean([values[name] for values in by_topic])), 2)
+        for name in CORRELATIONS
+    }
+
+
+def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
+    """Compare all pairs of runs in a directory; write tables (CSV) and heat maps (PNG).
+
+    Args:
+        directory: Directory with `<team>-<system>.txt` runs, as written by `rank`.
+        output: Directory of `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (number of topics
+            with a correlation), `jaccard.png` and `spearman.png`.
+        order: Fields that order a topic's documents, see `sort_ranking`.
+
+    Returns:
+        Tables (systems × systems) by name.
+
+    Raises:
+        InputError: If there are fewer than two runs, two runs of one system, or two runs without a
+            common topic.
+    """
+    files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
+    if len(files) < 2:
+        raise InputError(
+            f"{directory}: {pluralise(len(files), 'run')} named <team>-<system>.txt; expected at least two"
+        )
+    runs = {parse_system_name(name): read_run(file, order) for name, file in files.items()}
+    if len(runs) < len(files):
+        raise InputError(
+            f"{directory}: runs of one system by several teams ({', '.join(files)}); keep one team's runs"
+        )
+    _check_common_topics(runs)
+    tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
+    for first, second in combinations(runs, 2):
+        if tables["jaccard"].loc[first, second] == 0:
+            log.warning(
+                "%s and %s: no common document in any topic; check that both are of the same corpus",
+                first,
+                second,
+            )
+    create_directory(output)
+    for name, table in tables.items():
+        write_csv(output / f"{name}.csv", table, 4, index=True)
+    for name, heat_map in plot_heat_maps(tables).items():
+        write_atomic(output / f"{name}.png", heat_map)
+    log.info("Compared %d systems: %s", len(runs), output)
+    return tables
+
+
+def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
+    """Log the number of topics that all runs share; raise InputError if two runs have no common
+    topic."""
+    topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
+    for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
+        if not set(first) & set(second):
+            raise_no_common_topic(first, second, first_name, second_name)
+    all_topics, common_topics = (
+        set().union(*topics.values()),
+        set.intersection(*map(set, topics.values())),
+    )
+    missing_qids = {name: sorted(all_topics - {*qids}) for name, qids in topics.items()}
+    missing_topics = [
+        f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})"
+        for name, qids in missing_qids.items()
+        if qids
+    ]
+    suffix = (
+        f" of {len(all_topics)}; missing topics: {', '.join(missing_topics)}"
+        if missing_topics
+        else ""
+    )
+    log.log(
+        logging.WARNING if missing_topics else logging.INFO,
+        "Topics in all runs: %d%s",
+        len(common_topics),
+        suffix,
+    )
+
+
+def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
+    """Compute the similarity of each pair of systems, averaged over topics, from ranked docnos by
+    system and qid.
+
+    Returns:
+        `jaccard`: over all topics of either system. `spearman`: over topics with at least three
+        common documents; NaN if there is none. `spearman-topics`: number of such topics.
+    """
+    names = list(rankings)
+    tables = {
+        name: pd.DataFrame(np.nan, index=names, columns=names) for name in ("jaccard", "spearman")
+    }
+    counts = pd.DataFrame(0, index=names, columns=names)
+    for system_a, system_b in combinations_with_replacement(names, 2):
+        jaccards, coefficients = [], []
+        for qid in sorted(rankings[system_a].keys() | rankings[system_b].keys()):
+            first, second = rankings[system_a].get(qid, []), rankings[system_b].get(qid, [])
+            jaccards.append(jaccard(first, second))
+            coefficients.append(spearman(first, second))
+        defined_values = [value for value in coefficients if value is not None]
+        for row, column in ((system_a, system_b), (system_b, system_a)):
+            tables["jaccard"].loc[row, column] = np.mean(jaccards)
+            tables["spearman"].loc[row, column] = (
+                np.mean(defined_values) if defined_values else np.nan
+            )
+            counts.loc[row, column] = len(defined_values)
+    return {**tables, "spearman-topics": counts}
+
+
+def jaccard(first: list[str], second: list[str]) -> float:
+    """Compute the Jaccard index of two rankings, not both empty (Entezari 2020, eq. 4.1)."""
+    return len({*first} & {*second}) / len({*first} | {*second})
+
+
+def spearman(first: list[str], second: list[str]) -> float | None:
+    """Compute Spearman's correlation of two rankings' common documents; None for fewer than three
+    (Entezari 2020, eq. 4.2)."""
+    ranks = {docno: rank for rank, docno in enumerate(second)}
+    rank_pairs = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
+    if len(rank_pairs) < MIN_COMMON_DOCUMENTS:
+        return None
+    return float(spearmanr(*zip(*rank_pairs, strict=True)).statistic)
+
+
+def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
+    """Plot the tables `jaccard` and `spearman` of `compute_similarity_tables` as PNG images, by
+    name."""
+    jaccard_map = _plot_heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
+    title = "Spearman correlation of the documents in both top 100"
+    return {"jaccard": jaccard_map, "spearman": _plot_heat_map(tables["spearman"], title, -1.0)}
+
+
+def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
+    """Plot a table as an annotated heat map with colours from `vmin` to 1; NaN cells are grey."""
+    names = list(table.index)
+    side = 3.2 + 0.72 * len(names)
+    fig = create_figure(side, side * 0.86)
+    ax = fig.subplots()
+    ax.set_facecolor("#bbbbbb")
+    image = ax.imshow(
+        table.to_numpy(), vmin=vmin, vmax=1.0, cmap="viridis" if vmin == 0 else "RdBu"
+    )
+    for (row, column), value in np.ndenumerate(table.to_numpy()):
+        is_dark = (value < 0.55) if vmin == 0 else (abs(value) > 0.6)
+        text = "–" if np.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00")  # noqa: RUF001 a dash
+        ax.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=10,
+            color="white" if is_dark else "black",
+        )
+    ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_title(title)
+    fig.colorbar(image, ax=ax, shrink=0.8)
+    return render_png(fig)
+
+
+def parse_system_name(stem: str) -> str:
+    """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's
+    name has no hyphen."""
+    return escape_undecodable(stem.rpartition("-")[2])
+
+
+def select_top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:
+    """Return a run's top DEPTH docnos, in the order of the run, by qid."""
+    return {
+        str(qid): group["docno"].tolist()[:DEPTH] for qid, group in run.groupby("qid", sort=False)
+    }

@@ -1,0 +1,104 @@
+"""Initialise a sparse network so that its latent terms are clusters of word vectors."""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import torch
+from aragorn.errors import UsageError
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
+from msgspec import Meta
+from scipy.sparse import csr_matrix
+
+from aragorn_training.data.seeds import RandomStream, create_generator
+
+KMEANS_ITERATIONS = 15  # later iterations reassign few words
+EPSILON = 1e-12
+
+
+class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings for initialising SNRM's filters with centroids of word vectors (see
+    `initialise_from_clusters`)."""
+
+    threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
+    # exponent of a word's rarity; 0: all words have equal weight
+    rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0
+
+
+def initialise_from_clusters(
+    ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int
+) -> np.ndarray:
+    """Set an SNRM's filters to centroids of word vectors; return the transformed word vectors (V,
+    E) float32.
+
+    With these, a word w at the window's centre activates the term of centroid c with r(w) · max(0,
+    cos(w, c) - threshold), regardless of the neighbouring words. As the network has no bias, all
+    returned vectors share a component in the mean direction, for which a filter's weight is minus
+    the threshold. The rarity r is ln(1 + frequency rank), relative to that of the rarest word and
+    raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from
+    spherical k-means (Dhillon and Modha 2001), weighted by rarity.
+
+    Args:
+        ranker: SNRM without hidden layers.
+        vectors: Word vectors (V, E), most frequent word first.
+        clusters: Threshold and exponent of the rarity.
+        seed: Seed of the initial centroids.
+
+    Raises:
+        UsageError: If the network is not an SNRM, has hidden layers, or has more latent terms than
+            there are words.
+    """
+    if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
+        raise UsageError(
+            "[clusters] applies only to snrm without hidden layers; remove it from the recipe"
+        )
+    cluster_count = ranker.config.latent
+    if cluster_count > len(vectors):
+        raise UsageError(
+            f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it"
+        )
+    mean_vector = vectors.mean(0, keepdims=True)
+    mean_direction = _normalise_rows(mean_vector)
+    offsets = vectors - mean_vector
+    # (V, E), orthogonal to the mean
+    unit_vectors = _normalise_rows(offsets - (offsets @ mean_direction.T) * mean_direction)
+    rarity = np.log(1 + np.arange(1, len(vectors) + 1))
+    centroids = _spherical_k_means(
+        unit_vectors, rarity, cluster_count, create_generator(seed, RandomStream.CENTROIDS)
+    )
+    weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
+    weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
+    word_weights = (rarity / rarity.max()) ** clusters.rarity_exponent
+    result: np.ndarray = ((unit_vectors + mean_direction) * word_weights[:, None]).astype(
+        np.float32
+    )
+    return result
+
+
+def _spherical_k_means(
+    unit_vectors: np.ndarray, weights: np.ndarray, cluster_count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return unit centroids (cluster_count, E) of unit vectors (V, E) with weights (V,)."""
+    word_count, probabilities = len(unit_vectors), weights / weights.sum()
+    weights = weights.astype(unit_vectors.dtype)
+    centroids = unit_vectors[rng.choice(word_count, cluster_count, replace=False, p=probabilities)]
+    for _ in range(KMEANS_ITERATIONS):
+        nearest_centroids = (unit_vectors @ centroids.T).argmax(1)
+        membership = csr_matrix(
+            (weights, (nearest_centroids, np.arange(word_count))), (cluster_count, word_count)
+        )
+        sums = membership @ unit_vectors
+        is_empty = np.linalg.norm(sums, axis=1) < EPSILON
+        sums[is_empty] = unit_vectors[
+            rng.choice(word_count, int(is_empty.sum()), replace=False, p=probabilities)
+        ]
+        centroids = _normalise_rows(sums)
+    return centroids
+
+
+def _normalise_rows(vectors: np.ndarray) -> np.ndarray:
+    result: np.ndarray = vectors / np.maximum(
+        np.linalg.norm(vectors, axis=1, keepdims=True), EPSILON
+    )
+    return result

@@ -1,0 +1,235 @@
+"""Build a recipe's network, initialised from word vectors or a pretrained encoder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from aragorn.errors import CheckpointError, UsageError
+from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
+from aragorn.inference.pretrained import (
+    CONFIG_FILE,
+    TOKENISER_FILE,
+    WEIGHTS_FILE,
+    PretrainedEncoder,
+)
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.models.bert import BERTNetwork, BERTRanker
+from aragorn.models.enricher import Enricher
+from aragorn.models.network import Network
+from aragorn.models.ranker import LatentRanker, Ranker
+from aragorn.storage.atomic_files import sha256_file
+from aragorn.text.tokenisers import WordPieceTokeniser, WordTokeniser
+from aragorn.text.vocabulary import Vocabulary
+from torch import Tensor, nn
+
+from aragorn_training.data import word_vectors
+from aragorn_training.data.work_directory import read_prepared_manifest
+from aragorn_training.fitting.cluster_initialisation import initialise_from_clusters
+from aragorn_training.fitting.recipe import Recipe, TaskSpec
+from aragorn_training.fitting.task import TrainableNetwork
+
+BERT_FIELDS = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+    "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",
+)  # fmt: skip
+
+
+def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
+    """Raise InputError, with the command to run, if the recipe's examples or word vectors are
+    missing."""
+    recipe.task.check_prepared(work_dir)
+    if not issubclass(recipe.network_class, BERTNetwork):
+        dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
+        word_vectors.check_vectors(
+            vectors_dir, work_dir, recipe.task.surface_vector_method, dimensions
+        )
+
+
+def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
+    """Build and initialise a network with the recipe's seed.
+
+    Args:
+        recipe: Recipe that names the network, its sizes and its encoder.
+        vectors_dir: Directory of the word vectors.
+        checkpoints_dir: Directory of the checkpoints to initialise from.
+
+    Raises:
+        InputError: If there are no word vectors.
+        UsageError: If vectors or sizes do not fit the network.
+        CheckpointError: If the encoder or the initial checkpoint is missing.
+    """
+    torch.manual_seed(recipe.seed)
+    return recipe.task.build_network(recipe, vectors_dir, checkpoints_dir)
+
+
+class TextNetworkSpec(TaskSpec, frozen=True):
+    """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors
+    of normalised words."""
+
+    def build_network(
+        self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path
+    ) -> TrainableNetwork:
+        """Build a BERT network from a pretrained encoder, or any other network from word
+        vectors."""
+        if issubclass(recipe.network_class, BERTNetwork):
+            return _build_bert_network(recipe, checkpoints_dir)
+        return _build_word_network(recipe, vectors_dir)
+
+
+def instantiate(recipe: Recipe, derived_fields: dict[str, Any]) -> Network:
+    """Instantiate the network with the recipe's sizes and `derived_fields`; raise UsageError if a
+    value is invalid."""
+    network_class = recipe.network_class
+    try:
+        return network_class(network_class.Config(**derived_fields, **recipe.network))
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
+        name = network_class.get_name()
+        raise UsageError(
+            f"cannot build {name} from [network] {recipe.network} ({error}); correct these values"
+        ) from None
+
+
+def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
+    vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
+    ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
+    assert isinstance(ranker, Ranker)
+    if recipe.clusters:
+        word_table = initialise_from_clusters(ranker, word_table, recipe.clusters, recipe.seed)
+    elif isinstance(ranker, LatentRanker):  # unit vectors, as in the original code of SNRM
+        word_table = word_table / np.maximum(
+            np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12
+        )
+    ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
+    copy_word_vectors(ranker, word_table)
+    return TrainableNetwork(
+        RankerCheckpoint, ranker, WordTokeniser(vocabulary, recipe.lengths), None, origin
+    )
+
+
+def load_recipe_vectors(
+    recipe: Recipe, vectors_dir: Path
+) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+    """Load the vocabulary, cut to the recipe's `max_terms`, its vectors (V, E) and their
+    provenance.
+
+    Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words,
+    or vice versa.
+    """
+    vocabulary, word_table = word_vectors.load_vectors(vectors_dir)
+    inputs = read_prepared_manifest(vectors_dir).inputs
+    stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vector_method
+    if stored_method != expected_method:
+        units = [
+            f"surface tokens ({method})" if method else "normalised words"
+            for method in (stored_method, expected_method)
+        ]
+        flag = f" --surface-tokens {expected_method}" if expected_method else ""
+        cause = f"contains vectors of {units[0]}, but the recipe needs {units[1]}"
+        fix = f"run `aragorn-training prepare vectors --work-dir WORK_DIR{flag}` and omit --vectors"
+        raise UsageError(f"{vectors_dir}: {cause}; {fix}")
+    if recipe.max_terms:
+        vocabulary, word_table = (
+            Vocabulary(vocabulary.terms[: recipe.max_terms]),
+            word_table[: recipe.max_terms],
+        )
+    return (
+        vocabulary,
+        word_table,
+        {"vectors": {**inputs, "sha256": sha256_file(vectors_dir / word_vectors.VECTORS_FILE)}},
+    )
+
+
+def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
+    """Copy word vectors into the last rows of the embedding table, and make gradients of embeddings
+    sparse.
+
+    Raises:
+        UsageError: If embedding table and vectors have different dimensions.
+    """
+    weight = network.state_dict()["embedding.weight"]
+    if weight.shape[1] != vectors.shape[1]:
+        cause = (
+            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}"
+        )
+        command = f"aragorn-training prepare vectors --work-dir WORK_DIR --overwrite --dimensions {weight.shape[1]}"
+        raise UsageError(f"{cause}; set it to {vectors.shape[1]} or run `{command}`")
+    weight[-len(vectors) :] = torch.from_numpy(vectors)
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            module.sparse = True  # a batch updates few rows; see LazyAdam
+
+
+def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork:
+    pretrained = PretrainedEncoder(recipe.encoder.name)
+    network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
+    assert isinstance(network, BERTNetwork)
+    has_pooler = "pooler.weight" in network.state_dict()
+    weights = pretrained.load_encoder_weights() | (
+        load_pooler_weights(pretrained) if has_pooler else {}
+    )
+    network.load_state_dict(network.state_dict() | weights)
+    origin: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
+    if recipe.encoder.init_from:
+        checkpoint = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
+        if not isinstance(checkpoint.network, BERTRanker):
+            raise UsageError(
+                f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT checkpoint"
+            )
+        weights = {
+            name: tensor
+            for name, tensor in checkpoint.network.state_dict().items()
+            if name.startswith("encoder.")
+        }
+        network.load_state_dict(network.state_dict() | weights)
+        origin["encoder"]["init_from"] = {
+            "name": recipe.encoder.init_from,
+            "fingerprint": checkpoint.fingerprint,
+        }
+    if recipe.encoder.bfloat16:
+        network.encoder.autocast_dtype = torch.bfloat16
+    if isinstance(network, Enricher):
+        passage_tokeniser = network.tokeniser_class.load(pretrained.folder, network.config)
+        return TrainableNetwork(EnricherCheckpoint, network, passage_tokeniser, pretrained, origin)
+    assert isinstance(network, Ranker)
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
+    return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, origin)
+
+
+def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> dict[str, Any]:
+    """Return the `EncoderConfig` fields of a pretrained encoder; if `frozen_blocks` is -1, nothing
+    is frozen.
+
+    Raises:
+        CheckpointError: If the encoder is not a BERT model.
+    """
+    values = json.loads((encoder.folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    if values.get("model_type") != "bert":
+        raise CheckpointError(
+            f"{encoder.folder}: model type is {values.get('model_type')!r}; choose a 'bert' encoder"
+        )
+    vocabulary = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"][
+        "vocab"
+    ]
+    bert_config = {name: values[name] for name in BERT_FIELDS if name in values}
+    return {
+        "bert": bert_config,
+        "cls": vocabulary["[CLS]"],
+        "sep": vocabulary["[SEP]"],
+        "frozen": frozen_blocks,
+    }
+
+
+def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
+    """Load the weights of a pretrained encoder's pooler, by the names of a network's tensors.
+
+    Raises:
+        CheckpointError: If the encoder has no pooler.
+    """
+    weights = encoder.load_weights()
+    try:
+        return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
+    except KeyError as error:
+        message = f"{encoder.folder / WEIGHTS_FILE}: no tensor {error.args[0]}; choose an encoder with a pooler"
+        raise CheckpointError(message) from None

@@ -1,0 +1,225 @@
+"""Define recipes: a network with its sizes, text lengths, optimisation settings and training
+task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import torch
+from aragorn.models import enrichers, rankers
+from aragorn.models.network import Network
+from aragorn.text.tokenisers import MaxLengths
+from msgspec import Meta
+
+from aragorn_training.data.pairs import reproduce_pairs
+from aragorn_training.data.word_vectors import VectorMethod
+from aragorn_training.data.work_directory import read_prepared_manifest
+from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
+from aragorn_training.fitting.learning_curve import CurveSpec
+from aragorn_training.fitting.task import Task, TrainableNetwork
+
+MAX_FLOAT = 1e300  # rejects infinity and NaN
+PositiveInt = Annotated[int, Meta(ge=1)]
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0, lt=MAX_FLOAT)]
+NonNegativeFloat = Annotated[float, Meta(ge=0, lt=MAX_FLOAT)]
+
+
+class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the pretrained encoder of a BERT network."""
+
+    name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
+    # checkpoint in the output's parent folder that provides the encoder's weights; empty: none
+    init_from: str = ""
+    # number of lowest blocks frozen with the embeddings; -1: nothing is
+    frozen_layers: Annotated[int, Meta(ge=-1)] = -1
+    learning_rate: PositiveFloat = 2e-5
+    # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
+    bfloat16: bool = False
+
+
+class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of optimisation and validation (Entezari 2020, table 4.1)."""
+
+    epochs: NonNegativeInt = 10  # 0: the network is not trained
+    max_steps: NonNegativeInt = 0  # upper bound on optimiser steps; 0: none
+    validations_per_epoch: PositiveInt = 8
+    learning_rate: PositiveFloat = 1e-3
+    # fraction of the steps used for linear warm-up
+    warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    linear_decay: bool = False  # linear decay of the learning rates to 0
+    margin: NonNegativeFloat = 1.0  # margin of the pairwise hinge loss
+    l1_weight: NonNegativeFloat = 0.0  # weight of the L1 norm of latent vectors (SNRM)
+    batch_size: PositiveInt = 32  # examples per optimiser step
+    micro_batch_size: PositiveInt = 32  # examples per forward pass
+    # size of the query sample that selects the checkpoint; 0: all
+    validation_queries: NonNegativeInt = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless the batch size is a multiple of the micro-batch size."""
+        if self.batch_size % self.micro_batch_size:
+            cause = f"training.batch_size ({self.batch_size}) must be a multiple of training.micro_batch_size"
+            raise ValueError(f"{cause} ({self.micro_batch_size})")
+
+
+class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of a recipe that do not depend on its training task."""
+
+    ranker: str | None = None  # exactly one of ranker and enricher is set
+    enricher: str | None = None
+    seed: NonNegativeInt = 0
+    max_terms: NonNegativeInt = 0  # vocabulary size: most frequent words; 0: all
+    network: dict[str, Any] = {}  # fields of the network's Config
+    lengths: MaxLengths = MaxLengths()
+    encoder: EncoderSettings = EncoderSettings()  # BERT networks only
+    # initialisation of a sparse network; None: random filters, unit word vectors
+    clusters: ClusterInitialisation | None = None
+    training: TrainingSettings = TrainingSettings()
+    note: str | None = None  # printed on the checkpoint's card
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless exactly one of `ranker` and `enricher` is set."""
+        if (self.ranker is None) == (self.enricher is None):
+            raise ValueError("set exactly one of `ranker` and `enricher` to a network's name")
+
+
+class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of a training task, which form a table of the recipe.
+
+    Each subclass is defined in a module of training/aragorn_training/tasks that is named like its
+    table.
+    """
+
+    curve: ClassVar[CurveSpec]
+    data_kind: ClassVar[str] = "pairs"  # KIND of `prepare KIND`, which writes the examples
+    # `load_or_train_weights` replaces the training loop of `fit`
+    is_trained_externally: ClassVar[bool] = False
+    supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
+    # [training] keys to leave unset
+    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")
+
+    @property
+    def surface_vector_method(self) -> VectorMethod | None:
+        """Method of the surface-token vectors; None if the network reads normalised words."""
+        return None
+
+    @property
+    def published_files(self) -> tuple[str, ...]:
+        """Names of the published files and folders that the examples are prepared from."""
+        return ()
+
+    @property
+    def needs_qrels(self) -> bool:
+        """Whether judged documents are excluded from the examples."""
+        return False
+
+    @classmethod
+    def get_table_name(cls) -> str:
+        """Return the name of the task's table in a recipe."""
+        return cls.__module__.rpartition(".")[2]
+
+    def to_provenance(self) -> dict[str, Any]:
+        """Return the task's settings for the provenance, by table name."""
+        return {self.get_table_name(): msgspec.to_builtins(self)}
+
+    def validate_recipe(self, recipe: BaseRecipe) -> None:
+        """Raise ValueError if the task does not support the recipe's network or one of its
+        [training] settings."""
+        name, table = recipe.ranker or recipe.enricher, f"[{self.get_table_name()}]"
+        if self.supported_networks and name not in self.supported_networks:
+            networks = " or ".join(self.supported_networks)
+            raise ValueError(
+                f"{table} supports {networks}, not {name}; change the network or the task table"
+            )
+        if not self.supported_networks and recipe.ranker is None:
+            raise ValueError(
+                f"{table} supports rankers, but {name} is an enricher; change the network or the task table"
+            )
+        for key in self.pairwise_only:
+            if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
+                raise ValueError(f"training.{key} applies to [pairs] only; remove it")
+
+    def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
+        """Return the class of the recipe's network; raise UsageError if the network is unknown."""
+        return (
+            rankers.get_ranker_class(recipe.ranker)
+            if recipe.ranker is not None
+            else enrichers.get_enricher_class(recipe.enricher or "")
+        )
+
+    def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:
+        """Return the name of the checkpoint to initialise the network from, or an empty string if
+        there is none."""
+        return recipe.encoder.init_from
+
+    def build_network(
+        self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path
+    ) -> TrainableNetwork:
+        """Build and initialise the network; see `initialisation.build_network`."""
+        raise NotImplementedError
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> Task[Any]:
+        """Load the task's examples for a network; raise InputError if they are missing, damaged or
+        too few."""
+        raise NotImplementedError
+
+    def load_or_train_weights(
+        self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device
+    ) -> None:
+        """Load weights cached in `work_dir`, or train them, if `is_trained_externally`; by default
+        do nothing."""
+
+    def check_prepared(self, work_dir: Path) -> None:
+        """Raise InputError with the command to run if the examples (by default the tables of
+        `prepare pairs`) are missing."""
+        read_prepared_manifest(work_dir)
+
+    def prepare_again(
+        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
+    ) -> dict[str, str]:
+        """Prepare the examples (by default the tables of `prepare pairs`) of a stored checkpoint
+        again, for `reproduce`.
+
+        Args:
+            data_dir: Directory of the corpus or of the published data sets.
+            work_dir: Working directory to prepare.
+            training_data: Origin of the examples according to the stored checkpoint's provenance.
+
+        Returns:
+            SHA-256 hashes by data file name.
+
+        Raises:
+            UsageError: If the data cannot be rebuilt from one directory.
+            InputError: If the data are missing or malformed.
+        """
+        return reproduce_pairs(data_dir, work_dir, training_data)
+
+
+class Recipe(BaseRecipe, frozen=True, kw_only=True):
+    """Recipe for building a network and training it on a task."""
+
+    task: TaskSpec
+
+    @property
+    def network_class(self) -> type[Network]:
+        """Network class; raises UsageError if the network is unknown."""
+        return self.task.resolve_network_class(self)
+
+    @property
+    def initial_checkpoint(self) -> str:
+        """Name of the checkpoint to initialise the network from, or an empty string if there is
+        none."""
+        return self.task.get_initial_checkpoint(self)
+
+    def to_provenance(self) -> dict[str, Any]:
+        """Return the recipe for the provenance, without unset fields and with the note last."""
+        values = {
+            name: value for name, value in msgspec.to_builtins(self).items() if value is not None
+        }
+        note = {"note": values.pop("note")} if "note" in values else {}
+        del values["task"]
+        return {**values, **self.task.to_provenance(), **note}

@@ -1,0 +1,155 @@
+"""Define training tasks (examples, loss and validation) and the networks that they train."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+from aragorn.errors import TrainingError, UsageError
+from aragorn.inference.checkpoint_io import NetworkCheckpoint
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.network import Network
+from torch import Tensor
+
+NetworkT = TypeVar("NetworkT", bound=Network)
+
+
+class Task(ABC, Generic[NetworkT]):
+    """Training examples with a loss, addressed by row number, and separate validation data."""
+
+    data_description: str  # origin, licence and labelling, for the card
+    metrics_description: ClassVar[str]  # definition of the metrics, for the card
+    train_size: int  # number of examples per epoch
+    validation_size: int  # number of validation items, see `CurveSpec.validation_unit`
+    training_data: dict[str, Any]  # origin of the examples, for the provenance
+    file_hashes: dict[str, str]  # hashes of the files that the run depends on, by name
+
+    @abstractmethod
+    def compute_loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+        """Return the contribution (a scalar) of a micro-batch of example rows (b,) to the loss of
+        its batch (B,)."""
+
+    @abstractmethod
+    def measure_baselines(self) -> dict[str, dict[str, float]]:
+        """Return the validation metrics of each baseline, by baseline name."""
+
+    @abstractmethod
+    def validate(self, network: NetworkT, step: int) -> dict[str, float]:
+        """Return metrics for the log; raise TrainingError if all validation scores are equal or a
+        score is not finite."""
+
+    def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
+        """Return the selected network's metrics on all validation data; by default those of
+        `validate`."""
+        return self.validate(network, step)
+
+
+def build_divergence_error(step: int, cause: str) -> TrainingError:
+    """Return the error for a non-finite value; `cause` says which, e.g. "a weight is not
+    finite"."""
+    return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
+
+
+def build_dead_network_error(step: int) -> TrainingError:
+    """Return the error for a network that gives all inputs the same score."""
+    return TrainingError(
+        f"step {step}: all validation scores are equal; lower training.learning_rate or check the vectors"
+    )
+
+
+class LazyAdam(torch.optim.Adam):
+    """Adam that, for sparse gradients (`nn.Embedding(sparse=True)`), updates only the rows that
+    have a gradient.
+
+    Rows with a gradient are updated as by Adam, with the parameter's step count. Other rows and
+    their moments stay unchanged, whereas Adam would decay the moments and keep updating the rows.
+    Parameters with dense gradients are updated as by torch's Adam. torch.optim.SparseAdam adds
+    epsilon before the bias correction, so its effective epsilon at the first step is 1e-8 / 0.03,
+    too large for a word's gradient.
+    """
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # without a closure
+        """Update all parameters and clear sparse gradients."""
+        for param_group in self.param_groups:
+            for parameter in param_group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self._update_rows(parameter, param_group)
+                    parameter.grad = None  # super().step() skips it
+        super().step()
+
+    def _update_rows(self, parameter: Tensor, param_group: dict[str, Any]) -> None:
+        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
+        rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = (
+                torch.zeros_like(parameter),
+                torch.zeros_like(parameter),
+            )
+        state["step"] += 1
+        moments = []
+        for name, power, beta in zip(
+            ("exp_avg", "exp_avg_sq"), (values, values.square()), param_group["betas"], strict=True
+        ):
+            moment = state[name].index_select(0, rows).lerp_(power, 1 - beta)  # (R, E)
+            state[name].index_copy_(0, rows, moment)
+            moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
+        first_moment, second_moment = moments
+        update = first_moment.div_(second_moment.sqrt_().add_(param_group["eps"]))
+        parameter.index_add_(0, rows, update, alpha=-param_group["lr"])
+
+
+@dataclass(frozen=True)
+class TrainableNetwork:
+    """A network to train, its tokeniser, and the checkpoint class and provenance with which it is
+    saved."""
+
+    checkpoint_class: type[NetworkCheckpoint[Any, Any]]
+    network: Any
+    tokeniser: Any
+    pretrained: PretrainedEncoder | None  # None if the network is not a BERT
+    provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
+
+    def check_trainable(self, epochs: int) -> bool:
+        """Return whether the network has trainable parameters; raise UsageError if `epochs`
+        contradicts this."""
+        is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
+        if is_trainable and not epochs:
+            raise UsageError(
+                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
+            )
+        if epochs and not is_trainable:
+            raise UsageError(
+                f"training.epochs is {epochs} but all parameters are frozen; set it to 0"
+            )
+        return is_trainable
+
+    def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
+        """Build the optimiser of the trainable parameters, with a separate learning rate for the
+        pretrained encoder."""
+        trainable_parameters = {
+            name: parameter
+            for name, parameter in self.network.named_parameters()
+            if parameter.requires_grad
+        }
+        encoder = [
+            parameter
+            for name, parameter in trainable_parameters.items()
+            if name.startswith("encoder.")
+        ]
+        head = [
+            parameter
+            for name, parameter in trainable_parameters.items()
+            if not name.startswith("encoder.")
+        ]
+        groups = [(head, learning_rate), (encoder, encoder_learning_rate)]
+        return LazyAdam(
+            [
+                {"params": parameters, "lr": rate, "initial_lr": rate}
+                for parameters, rate in groups
+                if parameters
+            ]
+        )

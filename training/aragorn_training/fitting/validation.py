@@ -1,0 +1,180 @@
+"""Validate rankers on 5 positives and 100 negatives per query, or on all premises (Entezari 2020,
+sections 3.3, 4.2)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from aragorn.inference.device import batch_by_length
+from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.network import Network
+from aragorn.models.padding import PaddedTexts
+from aragorn.models.ranker import LatentRanker, Ranker
+from rank_bm25 import BM25Okapi
+from torch import Tensor
+
+from aragorn_training.data.pair_tables import ValidationQueries
+from aragorn_training.data.split import METRIC_CUTOFF, POSITIVES
+from aragorn_training.fitting.initialisation import read_encoder_config
+
+# query rows → scores (queries, candidates)
+CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]
+
+ENCODING_BATCH_SIZE = 2048  # number of texts
+RECALL_DEPTH, NDCG_DEPTH = 100, 10
+RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (full collection)"
+
+
+def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
+    """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries.
+
+    AP is divided by the 5 positives; nDCG uses binary gains.
+
+    Args:
+        scores: Scores (Q, C) of the candidates, the 5 positives first.
+        tie_order: Keys (Q, C) by which candidates with equal scores are sorted, ascending.
+    """
+    order = np.lexsort((tie_order, -scores), axis=1)[:, :METRIC_CUTOFF]
+    hits = order < POSITIVES  # (Q, 20)
+    ranks = np.arange(1, METRIC_CUTOFF + 1)
+    reciprocal_ranks = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
+    precision = hits.cumsum(1) / ranks
+    discount = 1 / np.log2(ranks + 1)
+    return {
+        "MRR@20": round(100 * float(reciprocal_ranks.mean()), 2),
+        "MAP@20": round(100 * float((precision * hits).sum(1).mean() / POSITIVES), 2),
+        "nDCG@20": round(
+            100 * float(((hits * discount).sum(1) / discount[:POSITIVES].sum()).mean()), 2
+        ),
+    }
+
+
+def validate_candidates(
+    queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
+) -> tuple[dict[str, float], bool]:
+    """Return metrics, and whether every query has equal scores only; raise FloatingPointError if a
+    score is not finite."""
+    scores = score(queries, query_rows)
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("a validation score is not finite")
+    return measure_candidates(scores, queries.tie_order[queries.candidates[query_rows]]), bool(
+        (scores == scores[:, :1]).all()
+    )
+
+
+@contextmanager
+def use_evaluation_mode(network: Network) -> Iterator[None]:
+    """Switch a network to evaluation mode and restore its mode afterwards."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
+def build_ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
+    """Return a scorer of validation candidates that applies a ranker in evaluation mode."""
+
+    def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+        candidates = queries.candidates[query_rows]
+        rows = np.repeat(query_rows, candidates.shape[1])
+        pairs = TokenisedPairs(queries.queries, queries.premises, rows, candidates.ravel())
+        with use_evaluation_mode(ranker):
+            return score_pairs(ranker, pairs, device).reshape(candidates.shape)
+
+    return score
+
+
+def build_encoder_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
+    """Return a scorer by the cosine of query and premise, mean-pooled by the encoder before
+    fine-tuning (baseline)."""
+    from aragorn.models.rankers.sbert import SBERT  # slow import
+
+    sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))
+    sbert.load_state_dict(pretrained.load_encoder_weights())
+    return build_ranker_scorer(sbert.to(device), device)
+
+
+def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+    """Score candidates by BM25 with statistics of all validation premises (baseline)."""
+    bm25 = BM25Okapi(queries.premise_words)
+    return np.array(
+        [
+            bm25.get_scores(queries.query_words[query])[queries.candidates[query]]
+            for query in query_rows
+        ]
+    )
+
+
+@torch.inference_mode()
+def measure_full_collection(
+    ranker: LatentRanker,
+    queries: ValidationQueries,
+    query_rows: np.ndarray,
+    training_premises: PaddedTexts,
+    device: torch.device,
+) -> dict[str, float]:
+    """Measure recall@100 and nDCG@10 of retrieval from all premises, in percent, averaged over
+    queries.
+
+    The ranker retrieves the validation and training premises whose dot product with the query is
+    positive. A query's 5 positives are relevant; among premises with equal scores, they rank last.
+    """
+    with use_evaluation_mode(ranker):
+        query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
+        parts = [
+            _score_all(ranker, query_vectors, texts, device)
+            for texts in (queries.premises, training_premises)
+        ]
+    scores = torch.cat(parts, 1).cpu().numpy()
+    # (Q, 5)
+    positive_scores = np.take_along_axis(
+        scores, queries.candidates[query_rows][:, :POSITIVES], axis=1
+    )
+    pairs = zip(scores, positive_scores, strict=True)
+    ranks = np.array(
+        [np.searchsorted(np.sort(-row), -positives, "right") for row, positives in pairs]
+    )
+    ranks = np.where(positive_scores > 0, ranks, np.inf)  # 1-based
+    gains = np.where(ranks <= NDCG_DEPTH, 1 / np.log2(ranks + 1), 0).sum(1)
+    ideal = (1 / np.log2(np.arange(POSITIVES) + 2)).sum()
+    return {
+        NDCG: round(100 * float((gains / ideal).mean()), 2),
+        RECALL: round(100 * float((ranks <= RECALL_DEPTH).mean()), 2),
+    }
+
+
+def _score_all(
+    ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: torch.device
+) -> Tensor:
+    """Return the scores (Q, N) of texts for query vectors (Q, latent)."""
+    scores = query_vectors.new_empty(len(query_vectors), len(texts.lengths))
+    for rows in batch_by_length(texts.lengths.numpy(), ENCODING_BATCH_SIZE):
+        scores[:, torch.from_numpy(rows).to(device)] = (
+            query_vectors @ ranker.encode_batch(*texts.batch(rows, device)).t()
+        )
+    return scores
+
+
+@torch.inference_mode()
+def measure_latent_sparsity(
+    ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: torch.device
+) -> dict[str, float]:
+    """Return the percentages of zeros in latent vectors, for queries and for candidates (Entezari
+    2020, eq. 3.19)."""
+    percentages = {}
+    for name, texts, rows in (
+        ("query sparsity", queries.queries, query_rows),
+        ("document sparsity", queries.premises, np.unique(queries.candidates[query_rows])),
+    ):
+        row_batches = np.split(rows, range(ranker.cpu_batch_size, len(rows), ranker.cpu_batch_size))
+        with use_evaluation_mode(ranker):
+            zeros = [
+                (ranker.encode_batch(*texts.batch(batch, device)) == 0).float().mean(1)
+                for batch in row_batches
+            ]
+        percentages[name] = round(100 * float(torch.cat(zeros).mean()), 2)
+    return percentages

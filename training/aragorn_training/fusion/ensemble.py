@@ -1,0 +1,219 @@
+"""Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020,
+sections 3.6 and 4.5)."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from aragorn import __version__
+from aragorn.errors import CheckpointError, UsageError
+from aragorn.fusion.regression import RegressionEnsemble, RegressionMember
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.progress import track
+from aragorn.storage.artifact_store import SharedStore
+from aragorn.storage.atomic_files import get_printable_name
+from aragorn.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    encode_json,
+    write_with_provenance,
+)
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.catalogue import SYSTEMS, System
+from aragorn.systems.ensemble import EnsembleStage
+from aragorn.systems.execution import CheckpointStore
+from sklearn.linear_model import LinearRegression
+
+from aragorn_training.cards import ARGS_ME_CREDIT, render_card
+from aragorn_training.data.pair_tables import load_validation_queries
+from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
+from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
+from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.fitting.validation import build_ranker_scorer, measure_candidates
+
+log = logging.getLogger(__name__)
+
+# Candidates used in the fit: a query's positives and the first negative of each positive.
+FIT_CANDIDATES = np.concatenate(
+    [np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]]
+)
+QUERIES_PER_BATCH = 10
+LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
+
+
+def fit_ensemble(
+    system: System,
+    work_dir: Path,
+    checkpoints: CheckpointStore,
+    output: Path,
+    device: torch.device,
+    non_negative: bool = False,
+) -> RegressionEnsemble:
+    """Fit an ensemble's regression on validation pairs, save it as a checkpoint and return it.
+
+    The stored metrics, over all candidates, are the regression's cross-validated MRR, MAP and nDCG,
+    and each member's MAP.
+
+    Args:
+        system: Ensemble system whose members are networks.
+        work_dir: Working directory prepared by `prepare pairs`.
+        checkpoints: Checkpoints of the members.
+        output: Checkpoint directory of the regression.
+        device: Device to compute on.
+        non_negative: Whether the weights are constrained to be non-negative.
+
+    Raises:
+        UsageError: If the system is not an ensemble, or a member cannot score text pairs.
+        CheckpointError: If a member has no checkpoint.
+        InputError: If the working directory is not prepared.
+    """
+    stage = system.stage
+    if not isinstance(stage, EnsembleStage):
+        ensembles = ", ".join(
+            name
+            for name, candidate in SYSTEMS.items()
+            if isinstance(candidate.stage, EnsembleStage)
+        )
+        raise UsageError(f"{system.name} is not an ensemble; choose one of: {ensembles}")
+    missing_names = [
+        name
+        for name in system.stage.find_missing_checkpoints(checkpoints)
+        if name != stage.checkpoint
+    ]
+    if missing_names:
+        command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
+        raise CheckpointError(
+            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run `{command}` for each"
+        )
+    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
+    regression, metrics = fit_regression(
+        scores, stage.get_member_fingerprints(checkpoints), non_negative
+    )
+    metrics |= {
+        "validation": measure_candidates(score_held_out_queries(scores, non_negative), tie_order),
+        "members": {
+            name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
+        },
+    }
+    save_regression(
+        output,
+        regression,
+        metrics,
+        {"training_data": read_prepared_manifest(work_dir).inputs, "non_negative": non_negative},
+    )
+    log.info(
+        "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
+        output, metrics["R²"], metrics["pairs"], metrics["validation"]["MAP@20"], regression.format_formula(),
+    )  # fmt: skip
+    return regression
+
+
+def _score_validation(
+    stage: EnsembleStage, work_dir: Path, checkpoints: CheckpointStore, device: torch.device
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return each member's scores of the validation candidates, and their tie order, all (queries,
+    candidates).
+
+    The scores are cached in the working directory.
+    """
+    scores, tie_order, inputs = {}, np.empty(0), hash_json(read_prepared_manifest(work_dir).inputs)
+    for name, member in stage.members:
+        checkpoint = member.load_checkpoint(checkpoints)
+        if not isinstance(checkpoint, RankerCheckpoint):
+            raise UsageError(
+                f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble"
+            )
+        queries = load_validation_queries(
+            work_dir, checkpoint.network.token_unit, checkpoint.tokeniser
+        )
+        tie_order = queries.tie_order[queries.candidates]
+        scorer = build_ranker_scorer(checkpoint.network.to(device), device)
+        code = code_fingerprint(build_ranker_scorer.__module__, type(checkpoint.network).__module__)
+        key = hash_json([checkpoint.fingerprint, code, inputs, device.type])
+        store = SharedStore(work_dir / f"validation-scores-{name}-{key}", key)
+        batches = np.split(
+            np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)
+        )
+        tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
+        scores[name] = np.concatenate(
+            [
+                store.load_or_build_array(f"{batch[0]}.npy", partial(scorer, queries, batch))
+                for batch in tracked_batches
+            ]
+        )
+        map_at_20 = measure_candidates(scores[name], tie_order)["MAP@20"]
+        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, map_at_20)
+    return scores, tie_order
+
+
+def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
+    """Return cross-validated scores (queries, candidates): a fold's queries are scored by a
+    regression fitted without them."""
+    held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
+    fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
+    folds = assign_folds(len(held_out_scores))
+    for fold in np.unique(folds):
+        is_in_fold = folds == fold
+        train_scores = {name: values[~is_in_fold] for name, values in scores.items()}
+        regression, _ = fit_regression(train_scores, fingerprints, non_negative)
+        held_out_scores[is_in_fold] = regression.score(
+            {name: values[is_in_fold] for name, values in scores.items()}
+        )
+    return held_out_scores
+
+
+def fit_regression(
+    scores: Mapping[str, np.ndarray],
+    fingerprints: Mapping[str, dict[str, str]],
+    non_negative: bool = False,
+) -> tuple[RegressionEnsemble, dict[str, Any]]:
+    """Fit the regression to the columns FIT_CANDIDATES of the scores; return it with R² and the
+    number of pairs.
+
+    Args:
+        scores: Scores (queries, candidates) by member, positives first.
+        fingerprints: Checkpoint fingerprints by member.
+        non_negative: Whether the weights are constrained to be non-negative.
+    """
+    scores = {name: values[:, FIT_CANDIDATES] for name, values in scores.items()}
+    ranges = {name: (float(values.min()), float(values.max())) for name, values in scores.items()}
+    members = [RegressionMember(name, fingerprints[name], 0.0, *ranges[name]) for name in scores]
+    features = np.stack(
+        [member.min_max_scale(scores[member.name].ravel().astype(float)) for member in members],
+        axis=1,
+    )
+    labels = np.tile(LABELS, len(features) // len(LABELS))
+    model = LinearRegression(positive=non_negative).fit(features, labels)
+    members = [
+        replace(member, coefficient=float(value))
+        for member, value in zip(members, model.coef_, strict=True)
+    ]
+    metrics = {"pairs": len(labels), "R²": round(float(model.score(features, labels)), 4)}
+    return RegressionEnsemble(__version__, float(model.intercept_), tuple(members)), metrics
+
+
+def save_regression(
+    directory: Path,
+    regression: RegressionEnsemble,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> None:
+    """Save a regression's checkpoint atomically; raise OutputError if it cannot be written."""
+    values = {
+        "name": get_printable_name(directory),
+        "regression": regression,
+        "metrics": metrics,
+        "provenance": provenance,
+    }
+    card = render_card("regression", **values, data=ARGS_ME_CREDIT).encode()
+    config = encode_json(msgspec.to_builtins(regression))
+    write_with_provenance(
+        directory, {CONFIG: config, METRICS: encode_json(metrics), CARD: card}, provenance
+    )

@@ -1,0 +1,256 @@
+"""Evaluate a learned fusion and its variants by cross-validation."""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+from aragorn.fusion.linear import LinearFusion
+from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from aragorn.systems.execution import Execution
+from aragorn.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
+
+from aragorn_training.evaluation.evaluate import (
+    HEADLINE_MEASURES,
+    evaluate_run,
+    get_evaluated_topics,
+)
+from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.experiment import Experiment, run_experiment
+from aragorn_training.fusion.labels import LabelledPool, Learner
+from aragorn_training.fusion.learners import RidgeModel, fit_lambdamart, fit_ranknet, fit_ridge
+from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
+
+log = logging.getLogger(__name__)
+
+# number of cross-validations, each with other folds and samples of unjudged documents
+N_REPETITIONS = 10
+JUDGED_ONLY = "fitted to judged documents only"
+
+
+class Variant(NamedTuple):
+    """A feature subset and a learner, to be cross-validated once."""
+
+    features: tuple[str, ...]
+    repetition: int = 0  # added to the seeds of folds and of samples of unjudged documents
+    learner: str = RIDGE
+
+
+class FusionEvaluation:
+    """Cross-validated evaluation of a learned fusion and its variants; `__init__` loads or computes
+    all features."""
+
+    def __init__(
+        self,
+        name: str,
+        recipe: FusionRecipe,
+        qrels: Mapping[str, pd.DataFrame],
+        execution: Execution,
+    ) -> None:
+        self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
+        members = sorted({*recipe.members, *recipe.candidates})
+        self.stage = LearnedFusionStage(
+            tuple((member, FUSION_CANDIDATES[member]) for member in members), name
+        )
+        self.fingerprints = self.stage.get_member_fingerprints(execution.checkpoints)
+        self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
+        self.folds = self._assign_folds(seed=0)
+        features_key, self.table = self._load_or_compute_features(
+            [*recipe.feature_names, *recipe.candidates]
+        )
+
+        hashes = [
+            sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()
+        ]
+        # everything that results depend on, except the variant
+        self.cache_key = (features_key, msgspec.json.encode(recipe, order="sorted"), hashes)
+
+    @property
+    def ridge_learner(self) -> partial[RidgeModel]:
+        """Ridge regression with the recipe's penalty, the learner of the checkpoint's model."""
+        return partial(fit_ridge, alpha=self.recipe.fit.alpha)
+
+    def label_pool(self, features: Collection[str], fit_settings: FitSettings) -> LabelledPool:
+        """Label the documents pooled by the members in a feature subset, with the label settings of
+        `fit_settings`."""
+        pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
+        table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
+        return LabelledPool(table, list(self.qrels.values()), fit_settings)
+
+    def score_held_out_topics(
+        self, variant: Variant, unjudged_per_topic: int | None = None
+    ) -> pd.DataFrame:
+        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` None:
+        the recipe's number."""
+        fit_settings = msgspec.structs.replace(
+            self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition
+        )
+        if unjudged_per_topic is not None:
+            fit_settings = msgspec.structs.replace(
+                fit_settings, unjudged_per_topic=unjudged_per_topic
+            )
+        pool = self.label_pool(variant.features, fit_settings)
+        return pool.score_held_out_topics(
+            self._get_learner(variant.learner), self._assign_folds(variant.repetition)
+        )
+
+    def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
+        """Rank with the fusion, by cross-validation, and with the baselines.
+
+        Returns:
+            Rankings by name: of the fusion, of the fusion fitted to judged documents only, and of
+                each baseline.
+        """
+        fusions = {
+            self.name: self.to_ranking(self.score_held_out_topics(self.full_variant)),
+            JUDGED_ONLY: self.to_ranking(
+                self.score_held_out_topics(self.full_variant, unjudged_per_topic=0)
+            ),
+        }
+        baselines = {
+            name: self.execution.get_ranking(SYSTEMS[name].stage) for name in self.recipe.baselines
+        }
+        return fusions | {
+            name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()
+        }
+
+    def evaluate_variants(self) -> dict[str, dict[str, pd.DataFrame]]:
+        """Evaluate all variants per topic by the headline measures; results are cached.
+
+        Returns:
+            Values by table and row. `ablation`: the fusion, and the fusion without each feature, if
+            a remaining member adds documents to the pool; `ablation_repeated`: the same, averaged
+            over REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
+            `learners`: the fusion with each learner, ridge regression first.
+        """
+        full, features, repetitions = (
+            self.full_variant,
+            self.recipe.feature_names,
+            range(1, N_REPETITIONS + 1),
+        )
+        ablations = {self.name: full}
+        for feature in features:
+            subset = tuple(name for name in features if name != feature)
+            # a remaining member adds documents to the pool
+            if any(self.recipe.members.get(name) for name in subset):
+                ablations[feature] = Variant(subset)
+        extensions = {self.name: full} | {
+            name: Variant((*features, name)) for name in self.recipe.candidates
+        }
+        tables = {
+            "ablation": {name: [variant] for name, variant in ablations.items()},
+            "ablation_repeated": {
+                name: [variant._replace(repetition=n) for n in repetitions]
+                for name, variant in ablations.items()
+            },
+            "candidates": {name: [variant] for name, variant in extensions.items()},
+            "learners": {
+                name: [full._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)
+            },
+        }
+        variants = dict.fromkeys(
+            variant for rows in tables.values() for group in rows.values() for variant in group
+        )
+        results = run_experiment(
+            VariantExperiment(self), list(variants), self.execution.cache_directory.directory
+        )
+        frames = {
+            variant: pd.DataFrame(values, self.topics, list(HEADLINE_MEASURES))
+            for variant, values in results.items()
+        }
+        return {
+            table: {
+                name: pd.concat([frames[item] for item in group]).groupby(level=0).mean()
+                for name, group in rows.items()
+            }
+            for table, rows in tables.items()
+        }
+
+    def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
+        """Convert scores `qid docno score` to a ranking of at most DEFAULT_DEPTH documents per
+        topic."""
+        return truncate_rankings(rank_by_score(scores, self.execution.topics), DEFAULT_DEPTH)
+
+    def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
+        """Evaluate scores `qid docno score` per topic against the first qrels."""
+        return evaluate_run(self.to_ranking(scores), next(iter(self.qrels.values())))
+
+    def evaluate_runs(
+        self, rankings: Mapping[str, pd.DataFrame]
+    ) -> dict[str, dict[str, pd.DataFrame]]:
+        """Evaluate runs per topic against each qrels; return tables by qrels and run."""
+        return {
+            label: {name: evaluate_run(ranking, qrels) for name, ranking in rankings.items()}
+            for label, qrels in self.qrels.items()
+        }
+
+    @property
+    def full_variant(self) -> Variant:
+        """The fusion with all its features."""
+        return Variant(tuple(self.recipe.feature_names))
+
+    def _get_learner(self, name: str) -> Learner:
+        settings, seed = self.recipe.comparison.get(name), self.recipe.fit.seed
+        if settings is None:
+            return self.ridge_learner
+        if isinstance(settings, LambdaMARTSettings):
+            return partial(fit_lambdamart, settings=settings, seed=seed)
+        return partial(fit_ranknet, settings=settings, seed=seed)
+
+    def _assign_folds(self, seed: int) -> dict[str, int]:
+        return dict(zip(self.topics, assign_folds(len(self.topics), seed).tolist(), strict=True))
+
+    def _build_zero_model(self, features: Collection[str]) -> LinearFusion:
+        return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
+
+    def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
+        """Return the cache key and the feature table `qid docno FEATURE…`, loaded or computed."""
+        model = self._build_zero_model(features)
+        pairs, names = self.stage.build_pool(self.execution, model), list(model.weights)
+
+        def compute() -> np.ndarray:
+            return self.stage.compute_features(self.execution, model, pairs)[names].to_numpy(float)
+
+        member_keys = map(self.execution.compute_cache_key, self.stage.get_dependencies())
+        key = sha256(
+            "\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()
+        ).hexdigest()
+        cache = self.execution.cache_directory.open_store(f"features-{self.name}", key)
+        values = cache.load_or_build_array("features.npy", compute)
+        log.info(
+            "Pooled %d pairs of %d topics, %d features",
+            len(pairs),
+            pairs["qid"].nunique(),
+            len(names),
+        )
+        return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
+
+
+@dataclass(frozen=True)
+class VariantExperiment(Experiment[Variant, np.ndarray]):
+    """Experiment over variants; a result is an array (topics, HEADLINE_MEASURES) of values against
+    the first qrels."""
+
+    unit, result_type = "variants", np.ndarray
+    evaluation: FusionEvaluation
+
+    @property
+    def name(self) -> str:
+        """Name of the fusion's cache directory."""
+        return f"fusion-{self.evaluation.name}"
+
+    def get_cache_key(self, variant: Variant) -> object:
+        """Return the variant and what all results depend on: features, recipe and qrels."""
+        return self.evaluation.cache_key, variant
+
+    def compute(self, variant: Variant) -> np.ndarray:
+        """Evaluate a variant's cross-validated scores."""
+        scores = self.evaluation.score_held_out_topics(variant)
+        return self.evaluation.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()

@@ -1,0 +1,288 @@
+"""Fit a learned fusion to judgments and evaluate it by cross-validation."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+from aragorn.errors import UsageError
+from aragorn.fusion.linear import LinearFusion
+from aragorn.storage.atomic_files import create_directory
+from aragorn.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    encode_json,
+    write_with_provenance,
+)
+from aragorn.storage.hashing import hash_named_files
+from aragorn.systems.catalogue import FUSION_CANDIDATES
+from aragorn.systems.execution import CheckpointStore, Execution
+
+from aragorn_training import cards
+from aragorn_training.evaluation import tables as result_tables
+from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
+from aragorn_training.evaluation.overlap import check_overlap
+from aragorn_training.evaluation.plots import plot_ablation
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.evaluation.significance import (
+    CONFIDENCE,
+    bootstrap_means,
+    compare_with_baseline,
+)
+from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
+from aragorn_training.fusion.evaluation import FusionEvaluation
+from aragorn_training.fusion.labels import LabelledPool
+from aragorn_training.fusion.learners import RidgeModel
+from aragorn_training.fusion.recipe import RIDGE, FusionRecipe
+
+log = logging.getLogger(__name__)
+
+ABLATION_PLOT = "ablation.png"
+EVALUATIONS = (CROSS_VALIDATED, IN_SAMPLE)
+N_BOOTSTRAP_SAMPLES = 1000  # number of bootstrap samples of topics, for the weights' intervals
+
+
+def fit_fusion(
+    name: str,
+    recipe: FusionRecipe,
+    qrels_files: Sequence[tuple[str, Path]],
+    execution: Execution,
+    output: Path,
+    tables_dir: Path,
+) -> dict[str, pd.DataFrame]:
+    """Fit a fusion to all judged topics, save its checkpoint and evaluate it by cross-validation.
+
+    Args:
+        name: Name of the checkpoint and of the tables.
+        recipe: Members and fit settings; candidate members without a checkpoint are skipped.
+        qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are
+            evaluated.
+        execution: Execution on the judged input; its working directory caches rankings and
+            features.
+        output: Checkpoint directory.
+        tables_dir: Directory of the tables (see `_build_result_tables`), which are also returned,
+            by file name.
+
+    Raises:
+        UsageError: If there are more than two qrels files, or a baseline or feature has the name of
+            the fusion.
+        TrainingError: If the pools have too few judged documents.
+        CheckpointError: If a member's checkpoint is missing or damaged.
+    """
+    recipe = _drop_unavailable_candidates(recipe, execution.checkpoints)
+    qrels = _read_qrels(name, recipe, qrels_files, execution)
+    evaluation = FusionEvaluation(name, recipe, qrels, execution)
+    pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
+    ridge = evaluation.ridge_learner(pool.build_training_set())
+    model = recipe.build_model(evaluation.fingerprints, ridge.coefficients, ridge.intercept)
+    topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
+    frames = _build_result_tables(evaluation, pool, ridge, topic_values)
+    in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
+    metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
+    metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
+    for evaluation_name, values in zip(EVALUATIONS, (topic_values, in_sample), strict=True):
+        means = {
+            label: tables[name][list(HEADLINE_MEASURES)].mean().to_numpy()
+            for label, tables in values.items()
+        }
+        metrics[evaluation_name] = {
+            label: round_means(HEADLINE_MEASURES, row) for label, row in means.items()
+        }
+    training_data = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
+    provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
+    create_directory(tables_dir)
+    for label, frame in frames.items():
+        result_tables.write_csv(tables_dir / f"{label}.csv", frame, 6)
+    card = render_card(
+        name, model, frames[f"{name}_weights"], frames[f"{name}_learners"], metrics, provenance
+    )
+    contents = {
+        CONFIG: encode_json(msgspec.to_builtins(model)),
+        METRICS: encode_json(metrics),
+        CARD: card.encode(),
+    }
+    if len(frames[f"{name}_ablation"]):
+        contents[ABLATION_PLOT] = plot_ablation(frames[f"{name}_ablation"])
+    write_with_provenance(output, contents, provenance)
+    log.info("%s: score = %s", output, model.format_formula())
+    return frames
+
+
+def _read_qrels(
+    name: str, recipe: FusionRecipe, files: Sequence[tuple[str, Path]], execution: Execution
+) -> dict[str, pd.DataFrame]:
+    """Check the names of the fusion and of the qrels files, and read the judgments of the
+    execution's documents."""
+    labels = [label for label, _ in files]
+    if len(files) > 2:
+        raise UsageError(f"--qrels {', '.join(labels)}: {len(files)} files; pass at most two")
+    if len(set(labels)) < len(files):
+        raise UsageError(f"--qrels {', '.join(labels)}: equal names; name each file with NAME=FILE")
+    if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
+        raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
+    documents = execution.documents.read_all_docnos()
+    qrels = {label: read_qrels(file, documents) for label, file in files}
+    for label, frame in qrels.items():
+        check_overlap(execution.input, frame, label)
+    return qrels
+
+
+def _build_result_tables(
+    evaluation: FusionEvaluation,
+    pool: LabelledPool,
+    ridge: RidgeModel,
+    topic_values: result_tables.TopicValues,
+) -> dict[str, pd.DataFrame]:
+    """Return the result tables by file name, which begins with the name of the fusion.
+
+    `_means`: means with intervals. `_significance`: each baseline against the fusion. `_ablation`:
+    the fusion without each feature; `_ablation_repeated`: the same with repeated cross-validation.
+    `_candidates`: the fusion with each candidate, if there are any. `_learners`: other learners
+    against ridge regression. `_weights`: weights with bootstrap intervals.
+    """
+    name, recipe, features = evaluation.name, evaluation.recipe, evaluation.table
+    variants = evaluation.evaluate_variants()
+    single_features = {
+        feature: evaluation.evaluate_scores(features.assign(score=features[feature]))
+        for feature in (*recipe.feature_names, *recipe.candidates)
+    }
+    runs = {name, *recipe.baselines}  # Holm's correction counts only these
+    selection = {
+        label: {run: table for run, table in tables.items() if run in runs}
+        for label, tables in topic_values.items()
+    }
+    bootstrap_models = [
+        evaluation.ridge_learner(sample) for sample in pool.bootstrap(N_BOOTSTRAP_SAMPLES)
+    ]
+    tables = {
+        f"{name}_means": result_tables.tabulate_means(topic_values).reset_index(),
+        f"{name}_significance": result_tables.tabulate_significance(selection, name).reset_index(),
+        f"{name}_ablation": _tabulate_features(
+            variants["ablation"], name, "removed_feature", single_features
+        ),
+        f"{name}_ablation_repeated": _tabulate_comparison(
+            variants["ablation_repeated"], name, "removed_feature"
+        ),
+        f"{name}_learners": _tabulate_comparison(variants["learners"], RIDGE, "learner"),
+        f"{name}_weights": _tabulate_weights(ridge, bootstrap_models),
+    }
+    if recipe.candidates:
+        tables[f"{name}_candidates"] = _tabulate_features(
+            variants["candidates"], name, "added_member", single_features
+        )
+    return tables
+
+
+def _drop_unavailable_candidates(
+    recipe: FusionRecipe, checkpoints: CheckpointStore
+) -> FusionRecipe:
+    """Drop candidate members whose checkpoints are missing, and warn about each."""
+    missing_by_name = {
+        name: names
+        for name in recipe.candidates
+        if (names := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
+    }
+    for name, names in missing_by_name.items():
+        log.warning(
+            "Skipping candidate member %s: %s has no checkpoint %s",
+            name,
+            checkpoints.directory,
+            ", ".join(names),
+        )
+    return msgspec.structs.replace(
+        recipe, candidates=tuple(name for name in recipe.candidates if name not in missing_by_name)
+    )
+
+
+def _tabulate_features(
+    values: Mapping[str, pd.DataFrame],
+    name: str,
+    column: str,
+    single_features: Mapping[str, pd.DataFrame],
+) -> pd.DataFrame:
+    """Tabulate the effect of removing or adding each feature (`column`), and the mean of ranking by
+    it (`single_feature`)."""
+    table = _tabulate_comparison(values, name, column)
+    table = table[table[column] != name].reset_index(drop=True)
+    cells = zip(table[column], table["measure"], strict=True)
+    return table.assign(
+        single_feature=[single_features[feature][measure].mean() for feature, measure in cells]
+    )
+
+
+def _tabulate_comparison(
+    values: Mapping[str, pd.DataFrame], baseline: str, column: str
+) -> pd.DataFrame:
+    """Tabulate means, differences from the baseline with intervals, and p values, by headline
+    measure and run (`column`)."""
+    leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
+    if len(values) < 2:
+        return pd.DataFrame(columns=leading_columns)
+    tables = []
+    for measure in HEADLINE_MEASURES:
+        by_run = pd.DataFrame({run: table[measure] for run, table in values.items()})
+        bounds = bootstrap_means(by_run.sub(by_run[baseline], axis=0)).rename(
+            columns={"mean": "difference"}
+        )
+        tests = compare_with_baseline({run: by_run[run] for run in values}, baseline).drop(
+            columns="difference"
+        )
+        table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
+        tables.append(table.rename_axis(column).reset_index())
+    table = pd.concat(tables, ignore_index=True)
+    return table[[*leading_columns, *table.columns.difference(leading_columns, sort=False)]]
+
+
+def _tabulate_weights(ridge: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
+    """Tabulate the intercept and the weights with percentile bootstrap intervals over topics."""
+    percentiles = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
+    rows = [("intercept", ridge.intercept), *ridge.coefficients.items()]
+    # (samples, 1 + F)
+    samples = np.array(
+        [[model.intercept, *model.coefficients.values()] for model in bootstrap_models]
+    )
+    low, high = np.percentile(samples, percentiles, axis=0)
+    return pd.DataFrame(rows, columns=["feature", "weight"]).assign(ci_low=low, ci_high=high)
+
+
+def render_card(
+    name: str,
+    model: LinearFusion,
+    weights: pd.DataFrame,
+    learners: pd.DataFrame,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> str:
+    """Render a fusion's card from its tables `<name>_weights` and `<name>_learners`."""
+    return cards.render_card(
+        "fusion",
+        name=name,
+        features=model.feature_description,
+        weights=weights.to_dict("records"),
+        pool_depths={member.name: member.pool_depth for member in model.members},
+        checkpoints={member.name: member.checkpoints for member in model.members},
+        learners={
+            learner: _format_cells(rows)
+            for learner, rows in learners.groupby("learner", sort=False)
+        },
+        metrics=metrics,
+        evaluations=EVALUATIONS,
+        measures=HEADLINE_MEASURES,
+        ablation_plot=ABLATION_PLOT,
+        data=cards.JUDGED_CREDIT,
+        provenance=provenance,
+    )
+
+
+def _format_cells(rows: pd.DataFrame) -> dict[str, str]:
+    """Format each measure's mean and, for learners other than ridge regression, the interval of the
+    difference from it."""
+    return {
+        str(row.measure): f"{row.mean:.3f}"
+        + ("" if row.learner == RIDGE else f" ({row.ci_low:+.3f} to {row.ci_high:+.3f})")
+        for row in rows.itertuples()
+    }

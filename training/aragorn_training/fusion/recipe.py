@@ -1,0 +1,143 @@
+"""Read a learned fusion's recipe from TOML."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from aragorn import __version__
+from aragorn.errors import UsageError, abbreviate, suggest
+from aragorn.fusion.linear import (
+    LENGTH_FEATURE,
+    UPPER_BOUND,
+    LengthFeature,
+    LinearFusion,
+    LinearMember,
+)
+from aragorn.rankings import MAX_DEPTH
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from aragorn.systems.fusion import MemberFingerprints
+from msgspec import Meta
+
+from aragorn_training.paths import FUSIONS
+
+PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
+PositiveInt = Annotated[int, Meta(ge=1, le=10_000)]
+WEIGHT_DIGITS = 6  # further digits depend on machine and library versions
+RIDGE = "ridge"  # learner of the checkpoint's model
+
+
+class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the ridge regression and of the labels that all learners fit."""
+
+    alpha: PositiveFloat = 1.0  # ridge penalty
+    # number of unjudged pool documents sampled per topic and labelled 0
+    unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20
+    # weight of the second qrels, if there are two
+    second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    # of the sampled documents, bootstrap samples and compared learners
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+
+
+class LambdaMARTSettings(
+    msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True
+):
+    """Settings of LambdaMART, which is compared with ridge regression."""
+
+    trees: PositiveInt = 100
+    leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
+    min_leaf_documents: PositiveInt = 20  # minimum documents per leaf
+    learning_rate: PositiveFloat = 0.05
+
+
+class RankNetSettings(
+    msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True
+):
+    """Settings of RankNet, which is compared with ridge regression."""
+
+    hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # 0: linear model
+    steps: PositiveInt = 300  # full-batch Adam steps
+    learning_rate: PositiveFloat = 0.01
+    weight_decay: Annotated[float, Meta(ge=0, lt=UPPER_BOUND)] = 0.001  # L2 penalty of Adam
+
+
+class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Recipe of a learned fusion: its members, the settings of its fit, and what is compared with
+    it."""
+
+    members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
+    baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems
+    # candidate members, evaluated one at a time; they add no documents to the pool
+    candidates: tuple[str, ...] = ()
+    # cap of the log-length feature; None: no such feature
+    max_log_length: PositiveFloat | None = None
+    fit: FitSettings = FitSettings()
+    # learners compared with ridge, by name
+    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}
+
+    def build_model(
+        self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float
+    ) -> LinearFusion:
+        """Build the model of the features in `weights`, members sorted; raise ValueError if the
+        pool has no member."""
+        rounded_weights = {
+            name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()
+        }
+        members = tuple(
+            LinearMember(name, dict(fingerprints[name]), pool_depth, rounded_weights[name])
+            for name, pool_depth in sorted(
+                (dict.fromkeys(self.candidates, 0) | self.members).items()
+            )
+            if name in rounded_weights
+        )
+        cap = self.max_log_length if LENGTH_FEATURE in rounded_weights else None
+        length_feature = LengthFeature(cap, rounded_weights[LENGTH_FEATURE]) if cap else None
+        return LinearFusion(
+            __version__, round(float(intercept), WEIGHT_DIGITS), members, length_feature
+        )
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features: the members, sorted, then the length feature if `max_log_length`
+        is set."""
+        return sorted(self.members) + [LENGTH_FEATURE] * (self.max_log_length is not None)
+
+
+def read_recipe(name: str) -> FusionRecipe:
+    """Read a recipe by its name in training/aragorn_training/configs/fusions or by path; raise
+    UsageError if it is missing or invalid."""
+    file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
+    try:
+        recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)
+        recipe.build_model(
+            {name: {} for name in recipe.members}, dict.fromkeys(recipe.feature_names, 0.0), 0.0
+        )
+        if RIDGE in recipe.comparison:
+            raise ValueError(
+                f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose another name"
+            )
+        if len({*recipe.members, *recipe.candidates}) < len(recipe.members) + len(
+            recipe.candidates
+        ):
+            raise ValueError(
+                f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from the members"
+            )
+    except FileNotFoundError:
+        recipe_names = (path.stem for path in FUSIONS.glob("*.toml"))
+        raise UsageError(
+            f"unknown fusion '{abbreviate(name)}'; {suggest(name, recipe_names)}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{file}: not a valid fusion recipe ({error}); see training/aragorn_training/configs/fusions for examples"
+        ) from None
+    for role, valid_names, names in (
+        ("member", set(FUSION_CANDIDATES), [*recipe.members, *recipe.candidates]),
+        ("baseline", set(SYSTEMS), [*recipe.baselines]),
+    ):
+        for unknown_name in (name for name in names if name not in valid_names):
+            raise UsageError(
+                f"{file}: unknown {role} '{abbreviate(unknown_name)}'; {suggest(unknown_name, valid_names)}"
+            )
+    return recipe

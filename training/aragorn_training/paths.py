@@ -1,0 +1,13 @@
+"""Define the paths of configurations, results and templates."""
+
+from pathlib import Path
+
+PACKAGE_DIR = Path(__file__).resolve().parent
+RECIPES = PACKAGE_DIR / "configs" / "recipes"
+GRIDS = PACKAGE_DIR / "configs" / "grids"
+TRIALS = PACKAGE_DIR / "configs" / "trials"
+FUSIONS = PACKAGE_DIR / "configs" / "fusions"
+RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
+PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
+STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt
+REPORT_TEMPLATE = PACKAGE_DIR / "report" / "report.html.jinja"

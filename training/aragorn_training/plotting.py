@@ -1,0 +1,31 @@
+"""Create matplotlib figures and render them as reproducible PNGs."""
+
+import io
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+
+def create_figure(width: float, height: float) -> Figure:
+    """Create an empty figure, `width` by `height` inches, that needs no display."""
+    fig = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig
+
+
+def render_png(fig: Figure) -> bytes:
+    """Render a figure as a PNG file at 110 dpi, without the metadata that name the version of
+    matplotlib."""
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def reduce_colours(png: bytes, colours: int = 32) -> bytes:
+    """Reduce a PNG file to a palette of `colours`, which makes scatter plots several times
+    smaller."""
+    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    image.save(buffer, format="png", optimize=True)
+    return buffer.getvalue()

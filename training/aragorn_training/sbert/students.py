@@ -1,0 +1,272 @@
+"""Train and compare Augmented SBERT students (Thakur et al. 2021) on gold pairs, silver pairs or
+both from args.me."""
+
+import logging
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.text.tokenisers import WordPieceTokeniser
+from sentence_transformers import SentenceTransformer
+from torch.nn import Module
+
+from aragorn_training.data.split import TRAIN, VALIDATION
+from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
+from aragorn_training.experiment import Experiment, run_experiment
+from aragorn_training.fitting.initialisation import read_encoder_config
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.sbert import networks
+from aragorn_training.sbert.networks import Loss, Network, TrainingConfig
+from aragorn_training.sbert.pairs import (
+    load_arguments,
+    retrieve_unlabelled_pairs,
+    sample_gold_pairs,
+    subsample,
+)
+from aragorn_training.sbert.trainer import TrainingSetup
+from aragorn_training.sbert.validation import ConclusionValidator
+
+log = logging.getLogger(__name__)
+
+GOLD, SILVER, BOTH = "gold", "silver", "gold and silver"
+RNG_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
+TEACHER_LEARNING_RATE = 1e-4
+
+
+class StudentPairSettings(Protocol):
+    """Interface of the settings that determine the training pairs and the teacher that labels
+    them."""
+
+    @property
+    def gold_arguments(self) -> int: ...  # at most; each yields a positive and a negative gold pair
+    @property
+    def bm25_depth(self) -> int: ...  # premises of other conclusions retrieved per conclusion
+    @property
+    def max_silver_pairs(self) -> int: ...
+    @property
+    # initial encoder of the teacher; empty: that of the students
+    def teacher_encoder(self) -> str: ...
+    @property
+    def train_teacher(self) -> bool: ...  # whether to fine-tune the teacher on gold
+
+
+class TrainingVariant(NamedTuple):
+    """Loss and pairs that a network is trained on; without a loss, the network is the pretrained
+    encoder."""
+
+    loss: Loss | None = None
+    pairs: str = ""  # GOLD, SILVER or BOTH
+
+
+UNTRAINED, TEACHER = TrainingVariant(), TrainingVariant("cross_entropy", GOLD)
+STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
+VARIANTS = (
+    UNTRAINED,
+    TEACHER,
+    *(TrainingVariant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in STUDENT_LOSSES),
+)
+
+
+class StudentResult(msgspec.Struct):
+    """Training size, validation metrics and time of a network."""
+
+    n_pairs: int  # training pairs
+    map_at_20: float  # MAP@20 (percent) over the candidates of each validation conclusion
+    retrieval: dict[str, float]  # retrieval metrics over all premises; empty for a cross-encoder
+    seconds: float  # time of training and evaluation
+
+
+class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
+    """Experiment with one network per Variant; networks are trained on demand and cached in the
+    working directory."""
+
+    name, unit, result_type = "students", "networks", StudentResult
+
+    def __init__(
+        self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device
+    ) -> None:
+        """Load the arguments prepared by `prepare pairs`; networks and silver pairs are built on
+        demand."""
+        pretrained = PretrainedEncoder(recipe.encoder.name)
+        tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
+        self._train_arguments, validation = (
+            load_arguments(work_dir, split, tokeniser) for split in (TRAIN, VALIDATION)
+        )
+        self._validator = ConclusionValidator(
+            self._train_arguments, validation, work_dir, tokeniser
+        )
+        self._recipe, self._settings, self._encoder, self._device = (
+            recipe,
+            pairs,
+            pretrained.folder,
+            device,
+        )
+        self._teacher = (
+            PretrainedEncoder(pairs.teacher_encoder) if pairs.teacher_encoder else pretrained
+        )
+        sizes = [pairs.gold_arguments, pairs.bm25_depth, pairs.max_silver_pairs]
+        pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
+        settings = msgspec.to_builtins(
+            [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings]
+        )
+        table_hashes = {
+            name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
+        }
+        self._cache_key = hash_json(
+            [settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes]
+        )
+        self._cache = ArtifactStore(work_dir / "students" / self._cache_key, {})
+
+    def get_cache_key(self, variant: TrainingVariant) -> object:
+        """Return the variant, and the hash of the settings, data, encoders and code."""
+        return self._cache_key, variant
+
+    def compute(self, variant: TrainingVariant) -> StudentResult:
+        """Load or train the network of a variant and measure it on the validation conclusions."""
+        start = time.monotonic()
+        training = self._build_training_config(variant)
+        model = self.load_or_train(variant)
+        n_pairs = len(self._build_setup(variant).pairs) if variant.loss else 0
+        retrieval: dict[str, float] = {}
+        if isinstance(model, SentenceTransformer):
+            retrieval = self._validator.measure_retrieval(model, training.bfloat16)
+        map_at_20 = self._validator.measure_map_at_20(model, training.bfloat16)
+        measures = {"MAP@20": map_at_20, **retrieval}
+        log.info(
+            "%s: %s",
+            _format_file_stem(variant),
+            ", ".join(f"{name} {value:.2f}" for name, value in measures.items()),
+        )
+        return StudentResult(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
+
+    def load_or_train(self, variant: TrainingVariant) -> Network:
+        """Load the network of a variant, or train it if its weights are not cached."""
+        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
+        model = networks.build_network(encoder, training, self._recipe.seed, self._device)
+
+        def train() -> bytes:
+            setup = self._build_setup(variant)
+            return networks.serialise_trainable_state(
+                setup.train(self._recipe.seed, self._cache.directory / "scratch")
+            )
+
+        if variant.loss and (variant != TEACHER or self._settings.train_teacher):
+            networks.load_trainable_state(
+                model, self._cache.load_or_build(f"{_format_file_stem(variant)}.safetensors", train)
+            )
+        return model
+
+    def _build_setup(self, variant: TrainingVariant) -> TrainingSetup:
+        pairs = [self.gold] if variant.pairs in (GOLD, BOTH) else []
+        pairs += [self.silver] if variant.pairs in (SILVER, BOTH) else []
+        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
+        return TrainingSetup(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
+
+    def _get_initial_encoder(self, variant: TrainingVariant) -> Path:
+        return self._teacher.folder if variant == TEACHER else self._encoder
+
+    def _build_training_config(self, variant: TrainingVariant) -> TrainingConfig:
+        """Return the training settings of a variant; attention dropout is disabled, as this is
+        faster on long texts."""
+        lengths, encoder, training = (
+            self._recipe.lengths,
+            self._recipe.encoder,
+            self._recipe.training,
+        )
+        is_teacher = variant == TEACHER
+        return TrainingConfig(
+            variant.loss or "cosine",
+            TEACHER_LEARNING_RATE if is_teacher else encoder.learning_rate,
+            # with [CLS] and [SEP]
+            max_length=lengths.premise + (lengths.query + 3 if is_teacher else 2),
+            batch_size=training.batch_size,
+            epochs=training.epochs,
+            frozen_blocks=read_encoder_config(self._teacher)["bert"]["num_hidden_layers"] // 2
+            if is_teacher
+            else encoder.frozen_layers,
+            attention_dropout=False,
+            bfloat16=encoder.bfloat16,
+        )
+
+    @cached_property
+    def gold(self) -> pd.DataFrame:
+        """Gold pairs `first second label`, labelled by distant supervision."""
+        return sample_gold_pairs(
+            self._train_arguments, self._settings.gold_arguments, self._create_rng(GOLD)
+        )
+
+    @cached_property
+    def silver(self) -> pd.DataFrame:
+        """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not
+        cached."""
+        pairs = retrieve_unlabelled_pairs(
+            self._train_arguments, self.gold, self._settings.bm25_depth, self._cache
+        )
+        selected_rows = subsample(
+            np.arange(len(pairs)), self._settings.max_silver_pairs, self._create_rng(SILVER)
+        )
+        pairs = pairs.iloc[selected_rows].reset_index(drop=True)
+
+        def label_pairs() -> np.ndarray:
+            return networks.predict_labels(
+                self.load_or_train(TEACHER), pairs, self._build_training_config(TEACHER)
+            )
+
+        return pairs.assign(label=self._cache.load_or_build_array("silver.npy", label_pairs))
+
+    def _create_rng(self, stream: str) -> np.random.Generator:
+        return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
+
+
+def compare_students(
+    work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device
+) -> pd.DataFrame:
+    """Train and evaluate all VARIANTS on the pairs that `prepare pairs` has written into
+    `work_dir`.
+
+    Returns:
+        One row per variant; metrics in percent: MAP@20 over validation candidates; recall, MRR and
+        nDCG over all premises.
+    """
+    results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), VARIANTS, work_dir)
+    return pd.DataFrame(
+        {
+            "loss": variant.loss or "", "training_pairs": variant.pairs, "n_pairs": result.n_pairs,
+            "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
+        }
+        for variant, result in results.items()
+    )  # fmt: skip
+
+
+def load_or_train_student(
+    ranker: Module,
+    recipe: Recipe,
+    pairs: StudentPairSettings,
+    student: TrainingVariant,
+    work_dir: Path,
+    device: torch.device,
+) -> None:
+    """Load the weights of a student into `ranker`; train the student first if it is not cached in
+    `work_dir`."""
+    student_encoder = networks.get_encoder(
+        StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student)
+    )
+    state = ranker.state_dict()
+    weights = {
+        f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()
+    }
+    # the ranker has no pooler
+    state |= {name: value for name, value in weights.items() if name in state}
+    ranker.load_state_dict(state)
+
+
+def _format_file_stem(variant: TrainingVariant) -> str:
+    return f"{variant.loss}-{variant.pairs.replace(' ', '-')}" if variant.loss else "untrained"

@@ -1,0 +1,86 @@
+"""Validate a network on the validation conclusions: retrieval over all premises, and MAP over the
+candidates of each."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.text.tokenisers import WordPieceTokeniser
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+from sentence_transformers.util import cos_sim
+
+from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
+from aragorn_training.fitting.validation import validate_candidates
+from aragorn_training.sbert.networks import Network, score_pairs
+
+BATCH_SIZE = 8  # premises per batch; small batches fit the CPU cache
+# sentence-transformers' metric and cut-off by result name
+LIBRARY_METRICS = {
+    "recall@100": ("recall@k", 100),
+    "MRR@10": ("mrr@k", 10),
+    "nDCG@10": ("ndcg@k", 10),
+}
+
+
+class ConclusionValidator:
+    """Validator of teachers and students on the validation conclusions, which have five relevant
+    premises each."""
+
+    def __init__(
+        self,
+        train: pd.DataFrame,
+        validation: pd.DataFrame,
+        work_dir: Path,
+        tokeniser: WordPieceTokeniser,
+    ) -> None:
+        """Build the validator from the training and validation arguments that `load_arguments` has
+        loaded from `work_dir`."""
+        self._conclusions = (
+            validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
+        )
+        relevant_docnos = (
+            validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
+        )
+        self._premises = validation["premise"].to_numpy()
+        self._queries = load_validation_queries(work_dir, "pieces", tokeniser)
+        collection = pd.concat([train, validation])
+        self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
+        qids = [str(index) for index in range(len(relevant_docnos))]
+        self._evaluator = InformationRetrievalEvaluator(
+            dict(zip(qids, self._conclusions, strict=True)), self._collection, dict(zip(qids, relevant_docnos, strict=True)),
+            mrr_at_k=[10], ndcg_at_k=[10], accuracy_at_k=[1], precision_recall_at_k=[100], map_at_k=[100],
+            batch_size=BATCH_SIZE, write_csv=False, score_functions={"cosine": cos_sim},
+        )  # fmt: skip
+
+    def measure_retrieval(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, encoded in bfloat16 if
+        `bfloat16` is true."""
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+            texts = list(self._collection.values())
+            vectors = model.encode(
+                texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False
+            )
+        values: Any = self._evaluator.compute_all_metrics(model, corpus_embeddings=vectors.float())[
+            "cosine"
+        ]
+        return {
+            name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()
+        }
+
+    def measure_map_at_20(self, model: Network, bfloat16: bool) -> float:
+        """Return MAP@20 (percent) over each conclusion's candidates, scored in bfloat16 if
+        `bfloat16` is true."""
+
+        def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
+            candidates = queries.candidates[rows]
+            first = np.repeat(np.array(self._conclusions, dtype=object)[rows], candidates.shape[1])
+            pairs = pd.DataFrame({"first": first, "second": self._premises[candidates.ravel()]})
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
+                return score_pairs(model, pairs).reshape(candidates.shape)
+
+        return validate_candidates(self._queries, np.arange(len(self._conclusions)), score)[0][
+            "MAP@20"
+        ]

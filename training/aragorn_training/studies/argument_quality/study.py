@@ -1,0 +1,233 @@
+"""Train and evaluate the networks of all settings, with cached scores, and evaluate baselines."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.errors import UsageError, suggest
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.ranker import DenseRanker
+from aragorn.retrieval.dense import encode_texts
+from aragorn.storage.code_fingerprint import code_fingerprint
+from msgspec.structs import replace
+from sklearn.linear_model import RidgeCV
+
+from aragorn_training.data.quality import load_table, load_webis_judgments
+from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
+from aragorn_training.experiment import Experiment, run_experiment
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.listwise import compute_dense_ranks
+from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.studies.argument_quality import table
+from aragorn_training.studies.argument_quality.metrics import count_argument_words
+from aragorn_training.studies.argument_quality.protocol import (
+    SETTINGS,
+    Cell,
+    Setting,
+    SettingRunner,
+    list_cells,
+)
+from aragorn_training.tasks import load_recipe
+from aragorn_training.tasks.quality import QualitySpec
+
+LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
+LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
+RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
+ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
+# one is selected by leave-one-out cross-validation
+RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
+
+
+def list_replaced_settings(settings: Sequence[str]) -> list[str]:
+    """List the settings whose rows in the result CSV are replaced: `settings`, and re-ranking if
+    one of them evaluates it."""
+    return [*settings, table.RERANKING] if RERANKING_SETTING in settings else [*settings]
+
+
+@dataclass(frozen=True)
+class QualityExperiment(Experiment[Cell, np.ndarray]):
+    """Experiment whose cells are networks to train; a result is a network's scores (rows,)."""
+
+    name, unit, result_type = "quality", "words", np.ndarray
+    runners: Mapping[str, SettingRunner]  # by setting
+    cache_keys: Mapping[str, Any]  # values that determine the results, by setting
+    epochs: float
+
+    def get_cache_key(self, cell: Cell) -> object:
+        """Return the values that determine a cell's scores: those of its setting, and the cell
+        itself."""
+        return self.cache_keys[cell.setting], cell
+
+    def estimate_cost(self, cell: Cell) -> int:
+        """Estimate the number of words that the network processes; a word counts twice in
+        training."""
+        runner = self.runners[cell.setting]
+        lengths = count_argument_words(runner.table)
+        train, dev = (
+            lengths[runner.mask_split(cell.fold, split)].sum() for split in ("train", "dev")
+        )
+        return int(self.epochs * (2 * train + dev) + lengths[runner.mask_scored(cell.fold)].sum())
+
+    def compute(self, cell: Cell) -> np.ndarray:
+        """Train a network and score its arguments."""
+        return self.runners[cell.setting].train_and_score(cell)
+
+
+def run_study(
+    settings: Sequence[str],
+    seed_count: int,
+    recipe: Recipe,
+    work_dir: Path,
+    device: torch.device,
+    process_count: int,
+) -> tuple[pd.DataFrame, bytes]:
+    """Train and evaluate all networks of the settings.
+
+    Args:
+        settings: Names in SETTINGS.
+        seed_count: Number of seeds per network.
+        recipe: Training recipe.
+        work_dir: Working directory prepared by `prepare quality`.
+        device: Device to compute on.
+        process_count: Number of networks trained in parallel.
+
+    Returns:
+        The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by
+        length. One row per network
+        and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds,
+            and the published value.
+        For re-ranked lists, each measure also has its gain over the original order.
+
+    Raises:
+        UsageError: If a setting is unknown, or the recipe does not train on quality.
+    """
+    if unknown_settings := [name for name in settings if name not in SETTINGS]:
+        raise UsageError(
+            f"unknown setting '{unknown_settings[0]}'; {suggest(unknown_settings[0], SETTINGS)}"
+        )
+    if not isinstance(recipe.task, QualitySpec):
+        raise UsageError(
+            f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe"
+        )
+    tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {
+        "webis": load_webis_judgments(work_dir)
+    }
+    runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
+    keys = {
+        name: _build_key(runner.setting, tables, recipe, device) for name, runner in runners.items()
+    }
+    experiment = QualityExperiment(runners, keys, recipe.training.epochs)
+    scores = run_experiment(
+        experiment, list_cells(settings, recipe, seed_count), work_dir, process_count
+    )
+    data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
+    embeddings = {
+        name: _embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device)
+        for name in data_sets
+    }
+    rows: table.Rows = []
+    panels: list[LengthPanel] = []
+    for name, runner in runners.items():
+        cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
+        setting_embeddings = np.concatenate(
+            [embeddings[data_set] for data_set in runner.setting.data_sets]
+        )
+        networks = _collect_scores(runner, cell_scores, setting_embeddings)
+        rows += [
+            *table.tabulate_test_sets(name, runner, networks),
+            *table.tabulate_dev(name, runner, cell_scores),
+        ]
+        if name == RERANKING_SETTING:
+            rows += table.tabulate_reranking(runner, networks)
+        panels += table.build_length_panels(name, runner, networks[recipe.task.loss][0])
+    return pd.DataFrame(rows, columns=table.COLUMNS).astype(
+        {"n_seeds": "Int64"}
+    ), plot_scores_by_length(panels)
+
+
+def _build_key(
+    setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device
+) -> tuple[Any, ...]:
+    data = [
+        hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest()
+        for name in setting.data_sets
+    ]
+    code = code_fingerprint(
+        SettingRunner.__module__, recipe.task.resolve_network_class(recipe).__module__
+    )
+    settings: dict[str, Any] = msgspec.to_builtins(recipe)
+    settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed
+    del settings["task"]["loss"], settings["task"]["datasets"], settings["seed"]
+    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
+
+
+def _embed_arguments(
+    texts: Sequence[str], encoder: EncoderSettings, device: torch.device
+) -> np.ndarray:
+    """Encode texts with the pretrained encoder; return embeddings (texts, dimensions) float64."""
+    trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
+    ranker = trainee.network.to(device).eval()
+    assert isinstance(ranker, DenseRanker)
+    return encode_texts(
+        [trainee.tokeniser.encode_premise(text) for text in texts], ranker, device
+    ).astype(np.float64)
+
+
+def _score_by_ridge(
+    embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray
+) -> np.ndarray:
+    """Fit ridge regression to the training arguments' dense ranks and return the scores (rows,) of
+    all arguments.
+
+    Ranks are divided by the topic's maximum, as topics differ in size.
+    """
+    by_topic = arguments.groupby(["data", "topic"])["score"]
+    ranks = by_topic.transform(
+        lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique()
+    )
+    scores: np.ndarray = (
+        RidgeCV(RIDGE_ALPHAS)
+        .fit(embeddings[train_mask], ranks.to_numpy()[train_mask])
+        .predict(embeddings)
+    )
+    return scores
+
+
+def _collect_scores(
+    runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
+) -> table.ScoresByNetwork:
+    """Collect test scores by network, including baselines and ensembles; one array (rows,) per
+    seed."""
+    train_masks = [runner.mask_split(fold, "train") for fold in range(runner.setting.n_folds)]
+    ridge = runner.combine_test_scores(
+        [_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks]
+    )
+    networks: table.ScoresByNetwork = {
+        LENGTH: [count_argument_words(runner.table)],
+        UNTRAINED: [ridge],
+    }
+    by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
+    for cell, scores in cell_scores.items():  # cells are ordered by fold
+        by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
+    for members in by_seed.values():
+        for name, fold_scores in members.items():
+            networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
+        if runner.setting.has_all_losses:
+            published_members = table.PUBLISHED_ENSEMBLES[runner.setting.train_data]
+            for name, losses, is_standardised in (
+                (ENSEMBLE, LISTWISE, False),
+                (f"{ENSEMBLE} (standardised)", LISTWISE, True),
+                (table.PUBLISHED_ENSEMBLE, published_members, False),
+            ):
+                member_scores = [
+                    runner.combine_test_scores(members[loss], is_standardised) for loss in losses
+                ]
+                networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
+    return networks

@@ -1,0 +1,200 @@
+"""Tabulate the results of the study with those of Favreau et al. (2022)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from aragorn_training.evaluation.plots import LengthPanel
+from aragorn_training.evaluation.significance import bootstrap_means
+from aragorn_training.evaluation.similarity import correlate, group_rows_by_topic
+from aragorn_training.published import load_figures
+from aragorn_training.studies.argument_quality.metrics import (
+    count_argument_words,
+    evaluate_by_topic,
+)
+from aragorn_training.studies.argument_quality.protocol import Cell, SettingRunner
+from aragorn_training.tuning import quality_grid
+
+PUBLISHED_MEASURES = {  # ours → theirs; the gains of TF-Ranking's NDCG are exponential
+    "Pearson": "Pearson", "Spearman": "Spearman", "Kendall": "Kendall's tau",
+    "nDCG@5 exponential": "NDCG@5", "nDCG@10 exponential": "NDCG@10", "nDCG@15 exponential": "NDCG@15",
+}  # fmt: skip
+PUBLISHED_ENSEMBLE = "ensemble of Favreau 2022"
+# losses of its members by training data
+PUBLISHED_ENSEMBLES: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("ukp",): ("mse", "hinge", "logistic", "approx_ndcg"),
+    ("ibm",): ("mse", "hinge", "logistic", "softmax", "list_mle"),
+}
+# tables of Favreau et al. (2022) by setting, and their rows by network
+PUBLISHED_TABLES = {"ukp": "Table 5, UKP Rank", "ibm": "Table 5, IBM-ArgQ"}
+PUBLISHED_ROWS = {
+    "pointwise": "BERT (pointwise)", "mse": "MSE loss", "hinge": "hinge loss", "logistic": "logistic loss",
+    "softmax": "softmax loss", "list_mle": "list MLE", "approx_ndcg": "ApproxNDCG loss", PUBLISHED_ENSEMBLE: "ensemble",
+    "Potash et al. 2019": "Potash et al. 2019",
+}  # fmt: skip
+# columns of Webis-ArgQuality-20 by judged dimension of quality
+QUALITY_DIMENSIONS = {
+    "combined": "score",
+    **{name: name for name in ("rhetorical", "logical", "dialectical")},
+}
+DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
+RERANKING = "webis_reranking"  # setting name of the re-ranking rows
+KEY_COLUMNS = ["setting", "test_set", "target", "network"]
+COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds", "published"]
+
+# test scores (rows,) of each seed by network; NaN if untested
+ScoresByNetwork = dict[str, list[np.ndarray]]
+Rows = list[dict[str, object]]
+
+
+def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
+    """Tabulate the measures of each network on each test set (and dimension of quality), and the
+    published results."""
+    rows: Rows = []
+    for test_set, mask in _mask_test_sets(runner).items():
+        published = _load_published(setting)
+        for target, column in (
+            QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}
+        ).items():
+            judgments = runner.table[mask].assign(score=runner.table[column])
+            for network, seeds in networks.items():
+                frames = [evaluate_by_topic(judgments, scores[mask]) for scores in seeds]
+                rows += _tabulate_measures(
+                    (setting, test_set, target, network), frames, published.pop(network, {})
+                )
+        for network, values in published.items():
+            key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
+            rows += [
+                {**key, "measure": measure, "published": value} for measure, value in values.items()
+            ]
+    return rows
+
+
+def _load_published(setting: str) -> dict[str, dict[str, float]]:
+    """Load the published results of each network by measure."""
+    figures = load_figures("tfr_bert", PUBLISHED_TABLES.get(setting, ""))
+    results = {
+        network: {
+            measure: float(figures[row, name])
+            for measure, name in PUBLISHED_MEASURES.items()
+            if (row, name) in figures
+        }
+        for network, row in PUBLISHED_ROWS.items()
+    }
+    return {network: values for network, values in results.items() if values}
+
+
+def tabulate_dev(
+    setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]
+) -> Rows:
+    """Tabulate each network's mean Spearman correlation over the dev topics of all folds."""
+    by_network: dict[str, dict[int, list[float]]] = {}
+    for cell, cell_scores in scores_by_cell.items():
+        mask = runner.mask_split(cell.fold, "dev")
+        labels, scores = runner.table["score"].to_numpy()[mask], cell_scores[mask]
+        values = [
+            correlate(labels[rows], scores[rows])["Spearman"]
+            for rows in group_rows_by_topic(runner.table[mask])
+        ]
+        by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
+    data = " and ".join(runner.setting.train_data)
+    return [
+        row
+        for network, seeds in by_network.items()
+        for row in _tabulate_measures(
+            (setting, data, "", network),
+            [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()],
+        )
+    ]
+
+
+def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
+    """Tabulate Webis' lists in original order, and re-ranked by quality only or by relevance and
+    quality (cross-validated)."""
+    mask = (runner.table["data"] == "webis").to_numpy()
+    judged, names = runner.table[mask], list(quality_grid.MEASURES)
+    columns = [*names, *(f"Δ {name}" for name in names)]
+    rows: Rows = []
+    for network, seed_scores in networks.items():
+        grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
+        baseline = grids[0][:, quality_grid.RELEVANCE_ONLY]
+        rows = rows or _tabulate_measures(
+            (RERANKING, "webis", "", "original order"), [pd.DataFrame(baseline, columns=names)]
+        )
+        quality_only = [grid[:, quality_grid.QUALITY_ONLY] for grid in grids]
+        held_out_values = [quality_grid.cross_validate(grid) for grid in grids]
+        for variant, seeds in (
+            ("quality only", quality_only),
+            ("relevance and quality", held_out_values),
+        ):
+            frames = [
+                pd.DataFrame(np.hstack([values, values - baseline]), columns=columns)
+                for values in seeds
+            ]
+            rows += _tabulate_measures((RERANKING, "webis", variant, network), frames)
+    return rows
+
+
+def build_length_panels(
+    setting: str, runner: SettingRunner, scores: np.ndarray
+) -> Iterator[LengthPanel]:
+    """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
+    words, quality = (
+        count_argument_words(runner.table),
+        runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy(),
+    )
+    for test_set, mask in _mask_test_sets(runner).items():
+        yield LengthPanel(
+            setting if test_set == setting else f"{setting}, {test_set}",
+            words[mask],
+            scores[mask],
+            quality[mask],
+        )
+
+
+def format_means(results: pd.DataFrame) -> str:
+    """Format the means as text: one row per network, one column per measure; the re-ranked lists in
+    a separate table."""
+    is_reranking = results["setting"].eq(RERANKING)
+    tables = [results[~is_reranking], results[is_reranking]]
+    means = [
+        table.pivot_table("mean", KEY_COLUMNS, "measure", sort=False)
+        for table in tables
+        if len(table)
+    ]
+    return "\n\n".join(
+        table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means
+    )
+
+
+def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
+    """Return a mask (rows,) by test set, without the texts that Webis labels as non-arguments."""
+    # only Webis labels non-arguments
+    arguments = runner.table["argument"].ne(False) if "argument" in runner.table else True
+    data_sets = runner.setting.test_data or runner.setting.train_data
+    return {name: ((runner.table["data"] == name) & arguments).to_numpy() for name in data_sets}
+
+
+def _tabulate_measures(
+    key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None
+) -> Rows:
+    """Build one row per measure from `values`, one frame (topics, measures) per seed, and the
+    published results."""
+    bounds = bootstrap_means(sum(values[1:], values[0]) / len(values)).to_dict("index")
+    deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
+    rows: Rows = []
+    for measure, bound in bounds.items():
+        row = dict(zip(KEY_COLUMNS, key, strict=True)) | {
+            "measure": measure,
+            **{str(name): bound[name] for name in bound},
+        }
+        rows.append(
+            row
+            | {
+                "sd": deviations[measure],
+                "n_seeds": len(values),
+                "published": (published or {}).get(str(measure)),
+            }
+        )
+    return rows

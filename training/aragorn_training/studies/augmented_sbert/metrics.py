@@ -1,0 +1,69 @@
+"""Compute metrics in percent: for graded labels Spearman's correlation, for binary labels F1 at a
+threshold tuned on dev."""
+
+import numpy as np
+from aragorn.errors import TrainingError
+from scipy.stats import spearmanr
+from sentence_transformers.sentence_transformer.evaluation import BinaryClassificationEvaluator
+from sklearn.metrics import f1_score
+
+from aragorn_training.data.datasets.sentence_pairs import PairDataset
+
+SPEARMAN, F1 = "Spearman", "F1"
+
+
+def compute_dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
+    """Compute the metric of scores (dev pairs,); raise TrainingError if all scores are equal."""
+    if not np.ptp(scores) > 0:
+        raise TrainingError(
+            f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate"
+        )
+    labels = gold.dev["label"].to_numpy()
+    return _find_best_f1(labels, scores)[0] if gold.is_binary else _spearman(labels, scores)
+
+
+def compute_metrics(
+    gold: PairDataset, dev_scores: np.ndarray, test_scores: np.ndarray
+) -> tuple[float, float]:
+    """Return the dev and test metric: F1 at the threshold that is best on dev for binary labels,
+    else Spearman's rho."""
+    dev_score, labels = compute_dev_metric(gold, dev_scores), gold.test["label"].to_numpy()
+    if not gold.is_binary:
+        return dev_score, _spearman(labels, test_scores)
+    threshold = _find_best_f1(gold.dev["label"].to_numpy(), dev_scores)[1]
+    return dev_score, 100 * float(f1_score(labels == 1, test_scores >= threshold))
+
+
+def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:
+    """Compute dev and test metrics of the baseline of Thakur et al. (2021): word overlap; for
+    binary labels: all positive."""
+    splits = (gold.dev, gold.test)
+    if gold.is_binary:
+        dev, test = (
+            100 * float(f1_score(split["label"] == 1, split["label"] >= 0)) for split in splits
+        )
+        return dev, test
+    overlaps = [
+        np.array(
+            [_compute_overlap(*pair) for pair in zip(split["first"], split["second"], strict=True)]
+        )
+        for split in splits
+    ]
+    return compute_metrics(gold, *overlaps)
+
+
+def _spearman(labels: np.ndarray, scores: np.ndarray) -> float:
+    return 100 * float(spearmanr(labels, scores).statistic)
+
+
+def _find_best_f1(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Return the best F1 (percent) and its threshold."""
+    f1, _, _, threshold = BinaryClassificationEvaluator.find_best_f1_and_threshold(
+        scores, labels, True
+    )
+    return 100 * float(f1), float(threshold)
+
+
+def _compute_overlap(first: str, second: str) -> float:
+    first_words, second_words = (set(text.lower().split()) for text in (first, second))
+    return len(first_words & second_words) / len(first_words | second_words)

@@ -1,0 +1,378 @@
+"""Train and evaluate the networks of one repetition of a task; cache gold networks and labelled
+pairs."""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.storage.artifact_store import ArtifactStore
+
+from aragorn_training.data.datasets.sentence_pairs import PairDataset
+from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
+from aragorn_training.sbert import networks
+from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
+from aragorn_training.sbert.pairs import subsample
+from aragorn_training.sbert.trainer import STATE_FILES, TrainingSetup
+from aragorn_training.studies.augmented_sbert import sampling
+from aragorn_training.studies.augmented_sbert.metrics import (
+    compute_baseline_metrics,
+    compute_dev_metric,
+    compute_metrics,
+)
+
+log = logging.getLogger(__name__)
+
+DEV_SCORE_FILE = "dev.txt"
+SCRATCH = "scratch"  # temporary trainer output
+
+
+def train_best_seed(
+    setup: TrainingSetup,
+    seeds: Sequence[int],
+    fraction: float,
+    measure: Callable[[Network], float],
+    work_dir: Path,
+) -> Network:
+    """Train a fraction of the steps with each seed, and then the network of the best seed to the
+    end.
+
+    The learning-rate schedule is that of an uninterrupted run. Each seed's state stays in the
+    directory until the caller removes it, so that an interrupted call resumes.
+
+    Args:
+        setup: Training setup.
+        seeds: Candidate seeds; ties go to the first.
+        fraction: Fraction of the steps after which seeds are compared.
+        measure: Function that computes the dev metric; larger is better.
+        work_dir: Directory of the seeds' states, for this network only.
+    """
+    step_count = max(1, round(fraction * setup.step_count))
+    dev_scores = {
+        seed: _train_seed(setup, seed, step_count, measure, work_dir / f"seed-{seed}")
+        for seed in seeds
+    }
+    best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
+    message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
+    log.info("Dev metric after %d of %d steps: %s", step_count, setup.step_count, message)
+    return setup.train(best_seed, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best_seed}")
+
+
+def _train_seed(
+    setup: TrainingSetup,
+    seed: int,
+    step_count: int,
+    measure: Callable[[Network], float],
+    seed_dir: Path,
+) -> float:
+    """Train a seed's first steps, unless their state is cached, and return the dev metric."""
+
+    def write(*files: Path) -> None:
+        *state_files, dev_file = files
+        model = setup.train_steps(
+            seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True))
+        )
+        dev_file.write_text(repr(measure(model)))
+
+    ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)
+    return float((seed_dir / DEV_SCORE_FILE).read_text())
+
+
+BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = (
+    "baseline",
+    "untrained",
+    "cross_encoder",
+    "bi_encoder",
+)
+RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC = "random", "kde", "bm25", "semantic", "bm25_semantic"
+STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
+# trained on another task's gold pairs; on this task with labels by its teacher
+UNADAPTED, ADAPTED = "unadapted", "adapted"
+# RNG stream index = position; append only
+RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
+
+NO_LABELS = np.empty(0, dtype=np.float32)
+LOW_THRESHOLD = 0.2  # pairs with a smaller silver label are dissimilar
+LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
+
+# Learning rates for MiniLM, tuned on dev with seed 42 (BWS cross-topic, MRPC): teachers 5e-5 to
+# 8e-4 (8e-4 does not learn, 4e-4
+# is no better on MRPC), students 2e-5 to 2e-4. Freezing a fourth block costs a student less than
+# one point.
+TEACHER = TrainingConfig("cross_entropy", learning_rate=2e-4, max_length=96, swap_pairs=True)
+STUDENT = TrainingConfig("cosine", learning_rate=1e-4, max_length=48, frozen_blocks=4)
+# Teacher settings by initial encoder; default: MiniLM's. The pretrained cross-encoder is fine-tuned
+# fully: dev 61.4 (BWS
+# cross-topic, seed 0, GPU), 57.5 with six blocks frozen, 62.7 with three epochs at 5e-5.
+TEACHER_CONFIGS = {
+    "ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-4, frozen_blocks=-1)
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that Thakur et al. (2021) do not state, or that are smaller here.
+
+    With the defaults, the study takes two hours on two cores.
+    """
+
+    teacher: TrainingConfig = TEACHER
+    student: TrainingConfig = STUDENT
+    seed: int = 0  # seed of splits and samples, and first seed of the networks
+    n_seeds: int = 5  # number of seeds per network
+    seed_fraction: float = 0.2  # fraction of the steps before the best seed is selected
+    k: int = 3  # neighbours per sentence (BM25, semantic)
+    silver_ratio: float = 0.8  # maximum silver pairs per gold pair
+    # labelled random pairs per gold pair (Thakur et al.: up to 10^6 in total)
+    random_ratio: float = 3.0
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """Initial encoders of teachers and students, as local Hugging Face directories."""
+
+    teacher: Path
+    student: Path
+
+
+class TrialResult(msgspec.Struct):
+    """Result of training and evaluating a network; metrics are in percent."""
+
+    dev: float
+    test: float
+    silver_pairs: int  # number of silver training pairs
+    seconds: float  # including dependencies trained in the same process
+    # share of the silver labels below LOW_THRESHOLD; NaN if there are none
+    silver_low: float = math.nan
+    silver_high: float = math.nan  # share of the silver labels of at least POSITIVE_THRESHOLD
+
+
+class Trial:
+    """Repetition of a task; gold networks and labelled pairs are computed on demand and cached."""
+
+    def __init__(
+        self,
+        gold: PairDataset,
+        repetition: int,
+        settings: Settings,
+        encoders: Encoders,
+        cache: ArtifactStore,
+        device: torch.device,
+        gold_cache: ArtifactStore | None = None,
+    ) -> None:
+        """Create a trial without training; `repetition` determines the seeds, and no other trial
+        may use `cache`.
+
+        Trials that differ only in sampling can share the networks trained on gold pairs, in
+        `gold_cache` (None: `cache`).
+        """
+        self.gold, self._repetition, self._settings = gold, repetition, settings
+        self._encoders, self._cache, self._device = encoders, cache, device
+        self._gold_cache = gold_cache or cache
+        first = settings.seed + repetition * settings.n_seeds
+        self._seeds = range(first, first + settings.n_seeds)
+        self._sentences = sampling.SentencePool.from_pairs(gold.train)
+        self._frozen_layers: FrozenLayerCache | None = None
+
+    @property
+    def name(self) -> str:
+        """Unique name: task, repetition and hash of settings and data."""
+        return self._cache.directory.name
+
+    def evaluate(self, network: str, source: Trial | None = None) -> TrialResult:
+        """Evaluate a network on dev and test; `source`: trial of the source task of a domain
+        adaptation, else None."""
+        start = time.monotonic()
+        if network == BASELINE:
+            (dev, test), silver_labels = compute_baseline_metrics(self.gold), NO_LABELS
+        else:
+            model, silver_labels = self._load_or_train(network, source)
+            dev, test = compute_metrics(
+                self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test))
+            )
+        # states of the seeds
+        shutil.rmtree(
+            self._cache.directory / _format_cache_name(network, source), ignore_errors=True
+        )
+        result = TrialResult(dev, test, len(silver_labels), round(time.monotonic() - start, 1))
+        if len(silver_labels):
+            result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
+            result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
+        return result
+
+    def measure_dev_after(self, fraction: float) -> float:
+        """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and
+        return its dev metric."""
+        setup = self._build_setup(self._settings.student, self.gold.train)
+        seed_dir = self._cache.directory / f"{BI_ENCODER}-{fraction}"
+        dev = _train_seed(
+            setup,
+            self._seeds[0],
+            max(1, round(fraction * setup.step_count)),
+            self._measure_dev,
+            seed_dir,
+        )
+        shutil.rmtree(seed_dir)
+        return dev
+
+    def _measure_dev(self, model: Network) -> float:
+        return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
+
+    def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, np.ndarray]:
+        """Load or train a network; return it with the labels (pairs,) of its silver training
+        pairs."""
+        if network == UNTRAINED:
+            return self._build(self._settings.student), NO_LABELS
+        if network in (CROSS_ENCODER, BI_ENCODER):
+            return self.load_or_train_on_gold(network), NO_LABELS
+        if network in STRATEGIES:
+            silver = self.build_silver_pairs(network)
+            pairs = pd.concat([self.gold.train, silver], ignore_index=True)
+            return self._train(network, self._settings.student, pairs), silver["label"].to_numpy()
+        if source is None:
+            raise ValueError(f"{network}: expected a source task")
+        if network == UNADAPTED:
+            return source.load_or_train_on_gold(BI_ENCODER), NO_LABELS
+        silver = self._build_adapted_pairs(source)
+        name = _format_cache_name(network, source)
+        return self._train(name, self._settings.student, silver), silver["label"].to_numpy()
+
+    def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Return labels (N,) of pairs by the task's teacher, which is trained if it is not
+        cached."""
+        return networks.predict_labels(
+            self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher
+        )
+
+    def build_silver_pairs(self, strategy: str) -> pd.DataFrame:
+        """Sample and label a strategy's silver pairs `first second label`; BM25_SEMANTIC unites
+        those of BM25 and SEMANTIC."""
+        if strategy == BM25_SEMANTIC:
+            union = pd.concat(
+                [self.build_silver_pairs(BM25), self.build_silver_pairs(SEMANTIC)],
+                ignore_index=True,
+            )
+            return union.drop_duplicates(["first", "second"], ignore_index=True)
+        pairs = self._build_labelled_pairs(RANDOM if strategy == KDE else strategy)
+        if strategy == KDE:
+            build_mask = (
+                sampling.draw_class_ratio_mask
+                if self.gold.is_binary
+                else sampling.draw_density_mask
+            )
+            pairs = pairs[
+                build_mask(
+                    pairs["label"], self.gold.train["label"].to_numpy(), self._create_rng(KDE)
+                )
+            ]
+        pairs = self._subsample(pairs, strategy)
+        return self._sentences.to_frame(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(
+            label=pairs["label"]
+        )
+
+    def _build_labelled_pairs(self, strategy: str) -> np.ndarray:
+        """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples
+        from."""
+        sentences, settings = self._sentences, self._settings
+
+        def sample_pairs() -> np.ndarray:
+            if strategy == RANDOM:
+                return sampling.sample_random_pairs(
+                    sentences,
+                    round(settings.random_ratio * len(self.gold.train)),
+                    self._create_rng(RANDOM),
+                )
+            if strategy == BM25:
+                return self._subsample(sampling.pair_by_bm25(sentences, settings.k), BM25)
+            embeddings = networks.encode_texts(
+                self.load_or_train_on_gold(BI_ENCODER), sentences.texts
+            )
+            return self._subsample(
+                sampling.pair_by_cosine(sentences, embeddings, settings.k), SEMANTIC
+            )
+
+        def label_sample() -> np.ndarray:
+            sample = sample_pairs()
+            pairs = np.empty(len(sample), dtype=LABELLED_DTYPE)
+            pairs["first"], pairs["second"] = sample.T
+            pairs["label"] = self.label_pairs(sentences.to_frame(sample))
+            return pairs
+
+        return self._cache.load_or_build_array(f"labelled-{strategy}.npy", label_sample)
+
+    def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
+        """Sample at most `silver_ratio` pairs per gold pair."""
+        max_pairs = round(self._settings.silver_ratio * len(self.gold.train))
+        return subsample(pairs, max_pairs, self._create_rng(f"subsampled {strategy}"))
+
+    def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
+        """Return this task's training pairs, labelled by the source task's teacher."""
+        name = f"{_format_cache_name('labelled', source)}.npy"
+        return self.gold.train.assign(
+            label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train))
+        )
+
+    def load_or_train_on_gold(self, network: str) -> Network:
+        """Load or train CROSS_ENCODER or BI_ENCODER on gold pairs; weights are cached, as other
+        networks depend on them."""
+        training = self._settings.teacher if network == CROSS_ENCODER else self._settings.student
+
+        def train() -> bytes:
+            return networks.serialise_trainable_state(
+                self._train(network, training, self.gold.train)
+            )
+
+        weights = self._gold_cache.load_or_build(f"{network}.safetensors", train)
+        # state files of the seeds
+        shutil.rmtree(self._cache.directory / network, ignore_errors=True)
+        model = self._build(training)
+        networks.load_trainable_state(model, weights)
+        return model
+
+    def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
+        """Train the best seed's network; the states of the seeds are in the cache's folder
+        `name`."""
+        setup, work_dir = self._build_setup(training, pairs), self._cache.directory / name
+        return train_best_seed(
+            setup, self._seeds, self._settings.seed_fraction, self._measure_dev, work_dir
+        )
+
+    def _build(self, training: TrainingConfig) -> Network:
+        return self._build_setup(training, self.gold.train).build_initial_network(self._seeds[0])
+
+    def _build_setup(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingSetup:
+        encoder = (
+            self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student
+        )
+        return TrainingSetup(
+            encoder, training, pairs, self._device, self._get_shared_layers(training)
+        )
+
+    def _get_shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
+        """Return the frozen layers shared by students, which cache activations per sentence; None
+        for teachers."""
+        if training != self._settings.student or training.frozen_blocks <= 0:
+            return None
+        if not self._frozen_layers:
+            self._frozen_layers = networks.build_frozen_layers(
+                self._encoders.student, training, self._device
+            )
+        return self._frozen_layers
+
+    def _create_rng(self, stream: str) -> np.random.Generator:
+        return np.random.default_rng(
+            [self._settings.seed, self._repetition, RNG_STREAMS.index(stream)]
+        )
+
+
+def _format_cache_name(network: str, source: Trial | None) -> str:
+    return f"{network}-{source.name}" if source else network

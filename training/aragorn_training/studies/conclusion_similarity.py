@@ -1,0 +1,99 @@
+"""Compare measures of the similarity of conclusions, by which negatives are sampled (Entezari 2020,
+section 3.2.5)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from aragorn.data.args_me import find_corpus_files, read_arguments
+from aragorn.data.collection import select_collection
+from aragorn.data.input_files import raise_first
+from aragorn.errors import InputError
+from aragorn.text.normalisation import normalise
+from aragorn.text.vocabulary import FIRST_TERM_ID
+from rapidfuzz import fuzz, process
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
+
+from aragorn_training.data.word_vectors import load_vectors
+
+MIN_CONCLUSIONS = 2  # with the term, to form a pair
+
+
+def compare_similarity_measures(
+    inputs: Sequence[Path], vectors_dir: Path, terms: Sequence[str], seed: int
+) -> pd.DataFrame:
+    """Measure how well similarities separate pairs of conclusions with a common term from pairs of
+    which one lacks the term.
+
+    Args:
+        inputs: Directories, archives or files of an args.me corpus.
+        vectors_dir: Folder of word vectors, written by `prepare vectors`.
+        terms: Terms that select related conclusions.
+        seed: Seed of the sample of conclusions without the term, as many as have it.
+
+    Returns:
+        One row per term and similarity: `term similarity conclusions`; the mean similarities of
+            pairs with the term (`related`)
+        and of pairs of which one has it (`unrelated`); and `auc`, the probability that the former
+        is the more similar one.
+
+    Raises:
+        InputError: If fewer than two conclusions, or all, contain a term, or if word vectors are
+            missing.
+    """
+    documents, issues = read_arguments(find_corpus_files(*inputs))
+    raise_first(issues)
+    conclusions = sorted(
+        {normalise(text) for text in select_collection(documents)["conclusion"].unique()}
+    )
+    features = {
+        "TF-IDF": TfidfVectorizer(token_pattern=r"\S+").fit_transform(conclusions),
+        "averaged word vectors": normalize(_average_vectors(conclusions, vectors_dir)),
+    }
+    rows = []
+    for term in terms:
+        has_term = np.array([term in text.split() for text in conclusions])
+        related, without_term = np.flatnonzero(has_term), np.flatnonzero(~has_term)
+        if not MIN_CONCLUSIONS <= len(related) <= len(without_term):
+            raise InputError(
+                f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another term"
+            )
+        unrelated = np.random.default_rng(seed).choice(
+            without_term, size=len(related), replace=False
+        )
+        texts = [conclusions[index] for index in np.r_[related, unrelated]]
+        similarities = {
+            "Levenshtein": process.cdist(texts[: len(related)], texts, scorer=fuzz.ratio) / 100
+        }
+        for name, matrix in features.items():
+            product = matrix[related] @ matrix[np.r_[related, unrelated]].T
+            similarities[name] = product if isinstance(product, np.ndarray) else product.toarray()
+        upper = np.triu_indices(len(related), 1)
+        for name, matrix in similarities.items():
+            same, different = matrix[:, : len(related)][upper], matrix[:, len(related) :].ravel()
+            auc = roc_auc_score(
+                np.r_[np.ones(len(same)), np.zeros(len(different))], np.r_[same, different]
+            )
+            rows.append((term, name, len(related), same.mean(), different.mean(), auc))
+    return pd.DataFrame(
+        rows, columns=["term", "similarity", "conclusions", "related", "unrelated", "auc"]
+    )
+
+
+def _average_vectors(texts: Sequence[str], vectors_dir: Path) -> np.ndarray:
+    """Average the vectors of each text's known words; return an array (texts, dimensions), 0 for
+    texts without known words."""
+    vocabulary, vectors = load_vectors(vectors_dir)
+    averages = np.zeros((len(texts), vectors.shape[1]))
+    for row, text in enumerate(texts):
+        known = [
+            token_id - FIRST_TERM_ID
+            for token_id in vocabulary.get_ids(text.split())
+            if token_id >= FIRST_TERM_ID
+        ]
+        if known:
+            averages[row] = vectors[known].mean(axis=0)
+    return averages

@@ -1,0 +1,152 @@
+"""Compare document enrichments with unenriched documents under identical retrieval models,
+cross-validated over topics."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+from aragorn.errors import UsageError
+from aragorn.retrieval.term_index import IndexSettings
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.execution import Execution
+
+from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
+from aragorn_training.evaluation.significance import (
+    apply_holm_correction,
+    bootstrap_means,
+    compare_with_baseline,
+)
+from aragorn_training.evaluation.tables import ALL_TOPICS
+from aragorn_training.tuning import grid as tuning
+from aragorn_training.tuning.grid import Grid
+
+UNENRICHED = "none"
+# the same for all enrichments, to compare nothing else
+INDEX_SETTINGS = IndexSettings(stemmer="porter")
+# names in training/aragorn_training/configs/grids
+MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
+TESTS = ["p_t", "p_randomisation"]
+MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
+
+
+def compare_enrichments(
+    enrichments: Sequence[str],
+    models: Sequence[str],
+    qrels_files: Mapping[str, Path],
+    execution: Execution,
+    selection_measure: str,
+) -> pd.DataFrame:
+    """Tune every retrieval model on every enrichment and on unenriched documents, using the same
+    grid; results are cached.
+
+    Args:
+        enrichments: Checkpoint names.
+        models: Grid names or files; their index settings are ignored.
+        qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold
+            per file.
+        execution: Execution on the judged input.
+        selection_measure: Measure whose mean selects a grid point.
+
+    Returns:
+        One row per topic set, enrichment, model and measure: `mean ci_low ci_high` over topics,
+            each topic scored at the grid
+        point selected on the other folds; `difference` from unenriched documents with its interval;
+        p values, Holm-corrected over all enrichments and models. Topic sets are ALL_TOPICS and, if
+        there are several qrels files, the topics of each file, by its name. Control rows, excluded
+        from the correction: unenriched documents restricted to the field of an enricher that reads
+            one field only.
+    """
+    # first, to fail before hours of tuning if a checkpoint is damaged
+    fields = {
+        name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
+        for name in enrichments
+    }
+    judged = tuning.load_judged_topics(qrels_files, execution)
+    values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
+    field_controls = {
+        f"{UNENRICHED} ({field})": field
+        for field in fields.values()
+        if field != INDEX_SETTINGS.fields
+    }
+    for enrichment, indexed_fields in (
+        {UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields
+    ).items():
+        index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
+        for model in models:
+            cell = (enrichment, Path(model).stem)
+            grid = _replace_index(model, index, enrichment if enrichment in fields else None)
+            values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
+            _, held_out_values = tuning.cross_validate(
+                values, judged.folds, tuning.get_selection_columns(selection_measure)
+            )
+            values_by_cell[cell] = pd.DataFrame(
+                held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES)
+            )
+    topic_sets = {ALL_TOPICS: np.ones(len(judged.topics), dtype=bool)}
+    if len(qrels_files) > 1:
+        topic_sets |= {name: judged.folds == fold for fold, name in enumerate(qrels_files)}
+    rows = [
+        {"topics": label}
+        | _build_row(
+            name, model, column, {cell: values[rows] for cell, values in values_by_cell.items()}
+        )
+        for label, rows in topic_sets.items()
+        for name, model in values_by_cell
+        for column in MEASURES
+    ]
+    return add_holm_correction(pd.DataFrame(rows), enrichments)
+
+
+def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
+    """Add Holm-corrected p values per topic set and measure over the rows of `enrichments`; leave
+    NaN in the other rows."""
+    by_measure = table[table["enrichment"].isin(enrichments)].groupby(["topics", "measure"])
+    corrected_p = {
+        f"{test}_holm": by_measure[test].transform(lambda p: apply_holm_correction(p.to_numpy()))
+        for test in TESTS
+    }
+    return table.assign(**corrected_p)
+
+
+def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
+    grid = tuning.load_grid(model)
+    if any(axis.startswith("index.") for axis in grid.axes):
+        cause = "the grid varies index settings, which must be identical for all enrichments"
+        raise UsageError(f"{model}: {cause}; choose a grid without index axes")
+    return Grid(
+        grid.axes,
+        [
+            msgspec.structs.replace(point, index=index, enrichment=enrichment)
+            for point in grid.points
+        ],
+    )
+
+
+def _build_row(
+    name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]
+) -> dict[Hashable, object]:
+    enriched_values, unenriched_values = (
+        values[name, model][[measure]],
+        values[UNENRICHED, model][[measure]],
+    )
+    estimates = bootstrap_means(enriched_values).loc[measure].to_dict()
+    row: dict[Hashable, object] = {
+        "enrichment": name,
+        "retrieval_model": model,
+        "measure": measure,
+    } | estimates
+    if name == UNENRICHED:
+        return row
+    columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
+    difference = (
+        bootstrap_means(enriched_values - unenriched_values)
+        .rename(columns=columns)
+        .loc[measure]
+        .to_dict()
+    )
+    tests = compare_with_baseline(
+        {UNENRICHED: unenriched_values[measure], name: enriched_values[measure]}, UNENRICHED
+    )[TESTS]
+    return row | difference | tests.loc[name].to_dict()

@@ -1,0 +1,240 @@
+"""Evaluate tuned systems by nested cross-validation over judged topics.
+
+For each fold of each partition, a system is tuned on the training topics and ranks the held-out
+topics. Grids, length exponent, quality re-ranking, members' grids and number of unjudged documents
+of the fusion are all selected on the training topics.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+
+import msgspec
+import numpy as np
+import pandas as pd
+from aragorn.progress import track
+from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.cluster_score import ClusterScoreStage
+from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.latent import LatentStage
+from aragorn.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
+from aragorn.systems.lexical import LexicalStage
+from aragorn.systems.quality_reranking import QualityRerankingStage
+
+from aragorn_training.evaluation.evaluate import evaluate_run
+from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.formatting import nan_mean
+from aragorn_training.fusion.labels import LabelledPool
+from aragorn_training.fusion.learners import fit_ridge
+from aragorn_training.fusion.recipe import FusionRecipe
+from aragorn_training.studies.parameter_stages import (
+    ParameterisedLatentStage,
+    ParameterisedLexicalStage,
+)
+from aragorn_training.tuning.grid import (
+    STORED_MEASURES,
+    JudgedTopics,
+    evaluate_grid,
+    find_best_point,
+    get_selection_columns,
+    load_grid,
+)
+from aragorn_training.tuning.quality import (
+    evaluate_touche_topics,
+    evaluate_webis_topics,
+    get_questions,
+)
+from aragorn_training.tuning.quality import select_point as select_quality_point
+from aragorn_training.tuning.quality_grid import DEPTHS
+
+N_PARTITIONS = 10
+EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the text length in SNRM
+# numbers of unjudged documents labelled 0 in the fit of a learned fusion
+UNJUDGED_PER_TOPIC = (0, 10, 30, 100)
+SELECTION_COLUMNS = get_selection_columns("nDCG@5 all")
+
+# mask of training topics (topics,) → values (topics, STORED_MEASURES)
+TunedSystem = Callable[[np.ndarray], np.ndarray]
+
+
+def cross_validate(tune: TunedSystem, n_topics: int, name: str) -> np.ndarray:
+    """Return the values (topics, STORED_MEASURES) of held-out topics, averaged over N_PARTITIONS
+    partitions into folds.
+
+    Args:
+        tune: Function that tunes a system on the topics of a mask (topics,) and returns its values
+            of all topics.
+        n_topics: Number of topics.
+        name: Name of the system, for the progress.
+    """
+    values = np.empty((N_PARTITIONS, n_topics, len(STORED_MEASURES)))
+    partitions = [assign_folds(n_topics, seed) for seed in range(N_PARTITIONS)]
+    splits = [
+        (row, folds == fold) for row, folds in enumerate(partitions) for fold in np.unique(folds)
+    ]
+    for row, is_held_out in track(splits, name, "folds"):
+        values[row, is_held_out] = tune(~is_held_out)[is_held_out]
+    return nan_mean(values, 0)
+
+
+def select_point(values: np.ndarray, is_training: np.ndarray) -> int:
+    """Return the point of values (points, topics, STORED_MEASURES) with the highest mean over the
+    training topics."""
+    return find_best_point(values[:, is_training][..., SELECTION_COLUMNS])
+
+
+class NestedTuning:
+    """Tuning of the catalogue's systems on subsets of the judged topics; values of grid points are
+    cached."""
+
+    def __init__(self, judged: JudgedTopics, recipe: FusionRecipe, execution: Execution) -> None:
+        self._judged, self._recipe, self._execution = judged, recipe, execution
+        self._topics = np.array(judged.topics)
+        # of all pairs scored so far
+        self._quality = pd.DataFrame(columns=["qid", "docno", "quality"])
+        self._get_points, self._evaluate_quality = (
+            cache(self._evaluate_points),
+            cache(self._evaluate_reranking),
+        )
+        self._load_webis, self._load_features = (
+            cache(self._evaluate_webis),
+            cache(self._compute_features),
+        )
+
+    def evaluate(self, name: str) -> pd.DataFrame | None:
+        """Evaluate a system by nested cross-validation; return its values by topic, or None if the
+        system is not tuned."""
+        if (tune := self.get_tuning(name)) is None:
+            return None
+        return pd.DataFrame(
+            cross_validate(tune, len(self._topics), name),
+            self._judged.topics,
+            list(STORED_MEASURES),
+        )
+
+    def get_tuning(self, name: str) -> TunedSystem | None:
+        """Return the function that tunes a system on training topics and evaluates it; None if the
+        system is not tuned."""
+        match SYSTEMS[name].stage:
+            case LexicalStage() | LatentStage() as stage:
+                return partial(self._tune_point, stage)
+            case QualityRerankingStage() as stage:
+                return partial(self._tune_quality, stage)
+            case LearnedFusionStage() as stage:
+                return partial(self._tune_fusion, stage)
+        return None
+
+    def _tune_point(self, stage: Stage, is_training: np.ndarray) -> np.ndarray:
+        _, values = self._get_points(stage)
+        return np.asarray(values[select_point(values, is_training)])
+
+    def _tune_stage(self, stage: Stage, is_training: np.ndarray) -> Stage:
+        """Return a stage with parameters, or with a retriever with parameters, that are selected on
+        the training topics."""
+        if isinstance(stage, ClusterScoreStage):
+            return replace(stage, retriever=self._tune_stage(stage.retriever, is_training))
+        if not isinstance(stage, LexicalStage):
+            return stage
+        points, values = self._get_points(stage)
+        return points[select_point(values, is_training)]
+
+    def _evaluate_points(self, stage: Stage) -> tuple[list[Stage], np.ndarray]:
+        """Return the points of a stage's parameters as stages, and their values (points, topics,
+        STORED_MEASURES)."""
+        if isinstance(stage, LexicalStage):
+            grid = load_grid(stage.checkpoint)
+            points = [
+                ParameterisedLexicalStage(stage.checkpoint, stage.enrichment, parameters=point)
+                for point in grid.points
+            ]
+            return [*points], evaluate_grid(stage.checkpoint, grid, self._judged, self._execution)
+        assert stage.checkpoint
+        stages = [ParameterisedLatentStage(stage.checkpoint, exponent) for exponent in EXPONENTS]
+        return [*stages], np.stack(
+            [self._evaluate(self._execution.get_ranking(point)) for point in stages]
+        )
+
+    def _tune_quality(self, stage: QualityRerankingStage, is_training: np.ndarray) -> np.ndarray:
+        values = self._evaluate_quality(
+            replace(stage, relevance=self._tune_stage(stage.relevance, is_training))
+        )
+        webis_values, webis_questions = self._load_webis(stage)
+        held_out_questions = get_questions(self._execution, self._topics[~is_training])
+        is_webis_training = ~np.isin(webis_questions, held_out_questions)
+        return np.asarray(
+            values[:, select_quality_point(values[is_training], webis_values[is_webis_training])]
+        )
+
+    def _evaluate_reranking(self, stage: QualityRerankingStage) -> np.ndarray:
+        """Return the values (topics, points, STORED_MEASURES) of all points; score pairs that no
+        other ranking contained."""
+        ranking = truncate_rankings(self._execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
+        pairs = truncate_rankings(ranking, max(DEPTHS))[PAIR_COLUMNS].merge(
+            self._quality, how="left", on=PAIR_COLUMNS
+        )
+        new_pairs = pairs.loc[pairs["quality"].isna(), PAIR_COLUMNS].reset_index(drop=True)
+        new_quality = new_pairs.assign(quality=stage.quality.score(self._execution, new_pairs))
+        self._quality = (
+            pd.concat([self._quality, new_quality]) if len(self._quality) else new_quality
+        )
+        return evaluate_touche_topics(ranking, self._quality, self._judged.qrels)
+
+    def _evaluate_webis(self, stage: QualityRerankingStage) -> tuple[np.ndarray, np.ndarray]:
+        return evaluate_webis_topics(stage, self._execution)
+
+    def _tune_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
+        members = tuple(
+            (name, self._tune_stage(member, is_training)) for name, member in stage.members
+        )
+        tuned_stage = replace(stage, members=members)
+        data_key = (
+            msgspec.json.encode(self._recipe, order="sorted"),
+            sorted(self._judged.hashes.items()),
+        )
+        member_keys = [self._execution.compute_cache_key(member) for _, member in members]
+        key = repr((data_key, code_fingerprint(__name__), member_keys))
+        store = self._execution.cache_directory.open_store("nested-fusion", key)
+        file_name = f"{np.packbits(is_training).tobytes().hex()}.npy"
+        return store.load_or_build_array(
+            file_name, lambda: self._fit_fusion(tuned_stage, is_training)
+        )
+
+    def _fit_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
+        """Select the number of unjudged documents by cross-validation on the training topics, fit
+        and evaluate the fusion."""
+        features = self._load_features(stage)
+        qrels = self._judged.qrels[~self._judged.qrels["qid"].isin(self._topics[~is_training])]
+        folds = dict(
+            zip(self._topics[is_training], assign_folds(is_training.sum()).tolist(), strict=True)
+        )
+        learner = partial(fit_ridge, alpha=self._recipe.fit.alpha)
+        settings = [
+            msgspec.structs.replace(self._recipe.fit, unjudged_per_topic=count)
+            for count in UNJUDGED_PER_TOPIC
+        ]
+        pools = [LabelledPool(features, [qrels], fit_settings) for fit_settings in settings]
+        rankings = [self._rank(pool.score_held_out_topics(learner, folds)) for pool in pools]
+        values = np.stack(
+            [evaluate_run(ranking, qrels)[list(STORED_MEASURES)].to_numpy() for ranking in rankings]
+        )
+        pool = pools[find_best_point(values[..., SELECTION_COLUMNS])]
+        return self._evaluate(self._rank(pool.score(learner(pool.build_training_set()))))
+
+    def _compute_features(self, stage: LearnedFusionStage) -> pd.DataFrame:
+        """Return the features `qid docno MEMBER…` of the pool of all members."""
+        names = self._recipe.feature_names
+        model = self._recipe.build_model(
+            {name: {} for name in self._recipe.members}, dict.fromkeys(names, 0.0), 0.0
+        )
+        return stage.compute_features(
+            self._execution, model, stage.build_pool(self._execution, model)
+        )
+
+    def _rank(self, scores: pd.DataFrame) -> pd.DataFrame:
+        return truncate_rankings(rank_by_score(scores, self._execution.topics), DEFAULT_DEPTH)
+
+    def _evaluate(self, ranking: pd.DataFrame) -> np.ndarray:
+        ranking = truncate_rankings(ranking, DEFAULT_DEPTH)
+        return evaluate_run(ranking, self._judged.qrels)[list(STORED_MEASURES)].to_numpy()

@@ -1,0 +1,197 @@
+"""Describe corpus, candidates and rankings of the networks as Entezari 2020 does (chapters 3 and 4,
+appendix A)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from aragorn.data.collection import select_collection
+from aragorn.data.dataset import Dataset
+from aragorn.data.runs import read_run
+from aragorn.errors import InputError
+from aragorn.fusion.regression import MEMBER_DEPTH, RegressionEnsemble
+from aragorn.rankings import rank_by_score, truncate_rankings
+from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
+from aragorn.storage.checkpoint_directory import METRICS, read_json
+from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
+from aragorn.systems.execution import CheckpointStore
+
+from aragorn_training.evaluation.evaluate import evaluate_run
+from aragorn_training.evaluation.measures import TOUCHE_NDCG
+from aragorn_training.evaluation.significance import bootstrap_means
+from aragorn_training.evaluation.similarity import (
+    compute_similarity_tables,
+    parse_system_name,
+    plot_heat_maps,
+    select_top_docnos,
+)
+from aragorn_training.plotting import create_figure, render_png
+
+STATISTICS = "statistics.json"  # written by `prepare pairs`
+LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")
+ENSEMBLE = "ensemble"  # checkpoint of the regression over the networks
+EXAMPLE = "corporal punishment"  # in the title of the topic of table A.1
+N_SHEET_COLUMNS = 4  # panels per row of the learning curves
+
+
+class Row(NamedTuple):
+    """A value of the table."""
+
+    item: str
+    row: str
+    measure: str
+    value: float | str
+    ci_low: float = np.nan
+    ci_high: float = np.nan
+
+
+def describe_networks(
+    inputs: Sequence[Path], work_dir: Path, runs_dir: Path, qrels: pd.DataFrame, checkpoints: Path
+) -> tuple[pd.DataFrame, dict[str, bytes]]:
+    """Describe a corpus, the candidates of its topics, and the rankings of the networks of Entezari
+    2020.
+
+    Args:
+        inputs: Directories, archives or files of topics and corpus.
+        work_dir: Working directory prepared by `prepare pairs`.
+        runs_dir: Directory with `<team>-<system>.txt` runs of the eight networks.
+        qrels: Judgments `qid docno rel`.
+        checkpoints: Directory of the checkpoints of the networks and of their ensemble.
+
+    Returns:
+        Rows `item row measure value ci_low ci_high`, with intervals of means over topics only; and
+        PNG images by name.
+
+    Raises:
+        InputError: If the working directory is not prepared, a run is missing, or no topic contains
+            EXAMPLE.
+    """
+    statistics = _load_statistics(work_dir)
+    dataset = Dataset(*inputs)
+    runs = _read_runs(runs_dir)
+    networks = {name: select_top_docnos(run) for name, run in runs.items()}
+    similarity = compute_similarity_tables(networks)
+    regression = CheckpointStore(checkpoints).load_config(ENSEMBLE, RegressionEnsemble)
+    rows = [
+        *_tabulate_statistics(statistics),
+        *_count_candidates(dataset),
+        *_tabulate_first_documents(dataset, networks),
+        *_tabulate_similarity(similarity),
+        *_evaluate(
+            {**runs, ENSEMBLE: rank_by_score(regression.score_rankings(runs), dataset.topics)},
+            qrels,
+        ),
+    ]
+    plots = {name: (work_dir / f"{name}.png").read_bytes() for name in LENGTH_PLOTS}
+    plots |= {**plot_heat_maps(similarity), "learning-curves": plot_learning_curves(checkpoints)}
+    table = pd.DataFrame(rows)
+    table["value"] = [
+        value if isinstance(value, str) else f"{value:.4f}" for value in table["value"]
+    ]
+    return table, plots
+
+
+def plot_learning_curves(checkpoints: Path) -> bytes:
+    """Plot loss and validation MAP@20 of the networks in one sheet of panels (Entezari 2020,
+    figures 4.2 to 4.9)."""
+    n_rows = -(-len(ENSEMBLE_MEMBERS) // N_SHEET_COLUMNS)
+    figure = create_figure(4 * N_SHEET_COLUMNS, 3 * n_rows)
+    for name, axes in zip(
+        ENSEMBLE_MEMBERS, figure.subplots(n_rows, N_SHEET_COLUMNS).flat, strict=False
+    ):
+        curve = pd.DataFrame(read_json(checkpoints / name / METRICS)["log"])
+        axes.plot(curve["epoch"], curve["MAP@20"], color="#30638e", marker=".")
+        axes.set(title=name, ylim=(0, 100), xlabel="epoch", ylabel="validation MAP@20 (%)")
+        loss_axes = axes.twinx()
+        loss_axes.plot(curve["epoch"], curve["loss"], color="#444444", linestyle="--")
+        loss_axes.set(ylabel="training loss (dashed)", ylim=(0, None))
+    return render_png(figure)
+
+
+def _load_statistics(work_dir: Path) -> dict[str, float | dict[str, int]]:
+    try:
+        statistics: dict[str, float | dict[str, int]] = json.loads(
+            (work_dir / STATISTICS).read_text(encoding="utf-8")
+        )
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{work_dir}: no statistics ({error}); run `aragorn-training prepare pairs -i INPUT`"
+        ) from None
+    return statistics
+
+
+def _read_runs(directory: Path) -> dict[str, pd.DataFrame]:
+    """Read the top MEMBER_DEPTH documents of the networks' runs, by system."""
+    files = {parse_system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
+    if missing := [name for name in ENSEMBLE_MEMBERS if name not in files]:
+        raise InputError(
+            f"{directory}: no run of {', '.join(missing)}; rank the topics with these systems"
+        )
+    return {
+        name: truncate_rankings(read_run(files[name]), MEMBER_DEPTH) for name in ENSEMBLE_MEMBERS
+    }
+
+
+def _tabulate_statistics(statistics: Mapping[str, float | dict[str, int]]) -> Iterator[Row]:
+    for name, value in statistics.items():
+        if isinstance(value, dict):
+            for rank, (conclusion, count) in enumerate(value.items(), 1):
+                yield Row("conclusions", str(rank), "conclusion", conclusion)
+                yield Row("conclusions", str(rank), "premises", count)
+        else:
+            yield Row("statistics", "all", name, value)
+
+
+def _count_candidates(dataset: Dataset) -> Iterator[Row]:
+    """Count the premises per topic that the networks re-rank."""
+    index = ConclusionIndex.build(select_collection(dataset.documents)[["docno", "conclusion"]])
+    counts = [
+        sum(len(index.docnos[conclusion]) for conclusion, _ in index.find_top_conclusions(query))
+        for query in dataset.topics["query"]
+    ]
+    for name, value in (
+        ("minimum", min(counts)),
+        ("median", float(np.median(counts))),
+        ("maximum", max(counts)),
+    ):
+        yield Row("candidates", "all", name, value)
+
+
+def _tabulate_first_documents(
+    dataset: Dataset, networks: Mapping[str, Mapping[str, list[str]]]
+) -> Iterator[Row]:
+    """Tabulate docno and conclusion of each network's first document for the topic EXAMPLE."""
+    qids = [
+        qid
+        for qid, query in dataset.topics[["qid", "query"]].to_numpy()
+        if EXAMPLE in query.lower()
+    ]
+    if not qids:
+        raise InputError(
+            f"{dataset.name}: no topic contains {EXAMPLE!r}; use the topics of Touché 2020"
+        )
+    texts = dataset.documents.drop_duplicates("docno").set_index("docno")
+    for name, rankings in networks.items():
+        docno = rankings[qids[0]][0]
+        yield Row("first document", name, "docno", docno)
+        yield Row("first document", name, "conclusion", str(texts.loc[docno, "conclusion"]))
+
+
+def _tabulate_similarity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
+    for measure in ("jaccard", "spearman"):
+        values = tables[measure].to_dict()
+        for first, second in combinations(ENSEMBLE_MEMBERS, 2):
+            yield Row("similarity", f"{first}, {second}", measure, values[second][first])
+
+
+def _evaluate(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> Iterator[Row]:
+    """Compute Touché's nDCG@5 of each run, over the topics with a judged document in the top five,
+    and their number."""
+    for name, run in runs.items():
+        values = evaluate_run(run, qrels)[[TOUCHE_NDCG]]
+        yield Row("evaluation", name, TOUCHE_NDCG, *bootstrap_means(values).loc[TOUCHE_NDCG])
+        yield Row("evaluation", name, "topics", int(values[TOUCHE_NDCG].notna().sum()))

@@ -1,0 +1,83 @@
+"""Count DeepCT's passages without a relevant word, by the arguments that are kept (Hollatz 2022,
+section 3.2)."""
+
+from pathlib import Path
+
+import pandas as pd
+from aragorn.data.args_me import find_corpus_files, read_arguments
+from aragorn.data.collection import select_collection
+from aragorn.data.input_files import raise_first
+from aragorn.text.index_terms import TermAnalyser
+
+from aragorn_training.data.debates import read_topics
+from aragorn_training.data.term_weighting import (
+    PASSAGES,
+    PUBLISHED_SAMPLES,
+    find_matching_words,
+    get_passages_dir,
+    read_passages_manifest,
+)
+
+LONG, WITH_TOPIC, ALL = "15 words or more", "15 words or more, with a topic", "all"  # arguments
+
+
+def count_passages(corpus_dir: Path, work_dir: Path) -> pd.DataFrame:
+    """Count the passages prepared from a corpus, and with them the arguments that are too short to
+    be prepared.
+
+    Returns:
+        One row per selection of arguments, document set and reference: `arguments` (LONG: as
+            prepared; WITH_TOPIC: also with
+        a topic; ALL: with each shorter argument as a passage, of the document set `all` only),
+        `documents reference passages`; `empty` and `at_least_one`, the passages without and with a
+        relevant word; `empty_percent`.
+
+    Raises:
+        InputError: If the passages are missing, or were prepared without qrels or runs.
+    """
+    read_passages_manifest(work_dir, "unpooled")
+    files = find_corpus_files(corpus_dir)
+    documents, faults = read_arguments(files)
+    raise_first(faults)
+    topics, stems = read_topics(files), TermAnalyser("porter")
+    passages = pd.read_parquet(get_passages_dir(work_dir) / PASSAGES)
+    long = pd.DataFrame(
+        {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["found"]}
+    )
+    long["topic"], long["conclusion"] = (
+        passages["topic"].str.len() > 0,
+        passages["conclusion"].str.len() > 0,
+    )
+    short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
+    references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
+    short = pd.DataFrame({
+        name: [bool(find_matching_words(*texts, stems)) for texts in zip(short["premise"], reference, strict=True)]
+        for name, reference in references.items()
+    })  # fmt: skip
+    document_sets = {
+        "all": long,
+        "unjudged": long[~long["judged"]],
+        "unpooled": long[~(long["judged"] | long["pooled"])],
+    }
+    selections = {(LONG, name): table for name, table in document_sets.items()}
+    selections |= {
+        (WITH_TOPIC, name): table[table["docno"].map(topics) != ""]
+        for name, table in document_sets.items()
+    }
+    selections[ALL, "all"] = pd.concat([long, short])
+    return pd.DataFrame([
+        {"arguments": arguments, "documents": name, "reference": reference} | _count(table, reference)
+        for (arguments, name), table in selections.items()
+        for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
+    ])  # fmt: skip
+
+
+def _count(table: pd.DataFrame, reference: str) -> dict[str, float]:
+    is_relevant = table["topic"] | table["conclusion"] if reference == "both" else table[reference]
+    n_relevant, n = int(is_relevant.sum()), len(table)
+    return {
+        "passages": n,
+        "empty": n - n_relevant,
+        "at_least_one": n_relevant,
+        "empty_percent": 100 * (1 - n_relevant / n),
+    }

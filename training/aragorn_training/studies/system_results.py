@@ -1,0 +1,181 @@
+"""Tabulate the results of all systems: nested cross-validation on the tuning year, and held-out
+results on test years."""
+
+import logging
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from aragorn.data.runs import read_run
+from aragorn.errors import InputError
+from aragorn.storage.checkpoint_directory import PROVENANCE
+from aragorn.storage.hashing import hash_input_files
+from aragorn.systems.catalogue import SYSTEMS, System
+from aragorn.systems.conclusion_bm25 import ConclusionStage
+from aragorn.systems.dense import DensePremiseStage
+from aragorn.systems.ensemble import EnsembleStage
+from aragorn.systems.execution import Execution, iter_components
+from aragorn.systems.latent import LatentStage
+from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn.systems.lexical import LexicalStage
+from aragorn.systems.neural import RerankStage
+from aragorn.systems.quality_reranking import QualityRerankingStage
+
+from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
+from aragorn_training.evaluation.exclusion import exclude_documents
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
+from aragorn_training.report.system_table import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
+from aragorn_training.studies.nested import N_PARTITIONS, NestedTuning
+
+log = logging.getLogger(__name__)
+
+TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
+# the length exponent of its member snrm is selected on the tuning year
+SELECTED_SYSTEMS = ("ensemble",)
+FAMILIES = {
+    ConclusionStage: "lexical", LexicalStage: "lexical", RerankStage: "neural re-ranker", LatentStage: "neural, first stage",
+    DensePremiseStage: "dense", QualityRerankingStage: "quality re-ranking", EnsembleStage: "regression ensemble",
+    LearnedFusionStage: "learned fusion",
+}  # fmt: skip
+
+
+class JudgedYear(NamedTuple):
+    """Judgments of a year's topics, and the systems' runs of these topics."""
+
+    year: str
+    qrels: Path
+    runs: Path  # directory of <team>-<system>.txt
+
+
+def tabulate_results(
+    tuning: JudgedYear,
+    tests: Sequence[JudgedYear],
+    names: Sequence[str],
+    nested: NestedTuning,
+    execution: Execution,
+    excluded: Set[str] = frozenset(),
+) -> dict[str, pd.DataFrame]:
+    """Evaluate systems on all years.
+
+    On the tuning year, tuned systems are evaluated by nested cross-validation; all other results
+    are those of the given runs.
+
+    Args:
+        tuning: Year on whose topics systems are tuned.
+        tests: Years used for nothing but this evaluation.
+        names: Names of systems, including BASELINE.
+        nested: Tuning on the judged topics of `tuning`.
+        execution: Execution on the input of `tuning`, whose collection is that of all runs.
+        excluded: Docnos to exclude from runs and qrels, which leaves no results of nested
+            cross-validation.
+
+    Returns:
+        Tables by file name. `systems`: `system family protocol year measure n mean low high`, with
+        95 % bootstrap intervals. `systems_per_topic`: `system protocol year qid` and MEASURES.
+        `systems_significance`: `system year measure n difference p p_holm`, tests against BASELINE
+        by randomisation, Holm-corrected per year and measure over all systems. If documents are
+        excluded, only `systems_excluded`, with the columns of `systems`.
+
+    Raises:
+        InputError: If a run is missing, or a held-out system's checkpoint was fitted to the year's
+            judgments.
+    """
+    systems = [SYSTEMS[name] for name in names]
+    log.info("Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s", len(systems), tuning.year,
+             N_PARTITIONS, ", ".join(test.year for test in tests))  # fmt: skip
+    docnos = execution.documents.read_all_docnos() - excluded
+    topics = []
+    for year in (*tests, tuning):
+        qrels = read_qrels(year.qrels, docnos)
+        for system in systems:
+            is_tuned = year is tuning and nested.get_tuning(system.name) is not None
+            if is_tuned and excluded:
+                continue
+            values = nested.evaluate(system.name) if is_tuned else None
+            protocol = NESTED
+            if values is None:
+                run = read_run(find_system_run(year.runs, system.name))
+                run = (
+                    exclude_documents(run, excluded, f"{year.year}, {system.name}")
+                    if excluded
+                    else run
+                )
+                values = evaluate_run(run, qrels)
+                protocol = (
+                    SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
+                )
+            if protocol == HELD_OUT:
+                require_held_out(system, year.qrels, execution.checkpoints.directory)
+            table = values[[*MEASURES]].rename_axis("qid").reset_index()
+            topics.append(table.assign(system=system.name, protocol=protocol, year=year.year))
+    per_topic = pd.concat(topics)[["system", "protocol", "year", "qid", *MEASURES]]
+    if excluded:
+        return {"systems_excluded": _tabulate_means(per_topic)}
+    return {
+        "systems": _tabulate_means(per_topic),
+        "systems_per_topic": per_topic,
+        "systems_significance": _tabulate_significance(per_topic),
+    }
+
+
+def find_system_run(directory: Path, system: str) -> Path:
+    """Return the run <team>-<system>.txt in a directory; raise InputError unless there is exactly
+    one."""
+    files = sorted(directory.glob(f"*-{system}.txt"))
+    if len(files) != 1:
+        command = f"`./run.sh -i INPUT -o {directory} --system {system}`"
+        raise InputError(
+            f"{directory}: {len(files)} runs <team>-{system}.txt; expected one; run {command}"
+        )
+    return files[0]
+
+
+def require_held_out(system: System, qrels: Path, checkpoints: Path) -> None:
+    """Raise InputError if the provenance of one of a system's checkpoints contains the qrels."""
+    [sha256] = hash_input_files([qrels]).values()
+    for component in iter_components(system.stage):
+        file = checkpoints / (component.checkpoint or "") / PROVENANCE
+        if component.checkpoint and sha256 in file.read_text(encoding="utf-8"):
+            raise InputError(
+                f"{file}: contains {qrels.name}, so {system.name} is not held-out; use the qrels of another year"
+            )
+
+
+def _tabulate_means(per_topic: pd.DataFrame) -> pd.DataFrame:
+    tables = []
+    for (year, system, protocol), rows in per_topic.groupby(
+        ["year", "system", "protocol"], sort=False
+    ):
+        means = bootstrap_means(rows[[*MEASURES]]).rename(
+            columns={"ci_low": "low", "ci_high": "high"}
+        )
+        table = means.assign(n=rows[[*MEASURES]].notna().sum()).rename_axis("measure").reset_index()
+        family = FAMILIES[type(SYSTEMS[str(system)].stage)]
+        tables.append(
+            table.assign(system=str(system), family=family, protocol=str(protocol), year=str(year))
+        )
+    return pd.concat(tables)[
+        ["system", "family", "protocol", "year", "measure", "n", "mean", "low", "high"]
+    ]
+
+
+def _tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
+    tables = []
+    for year, rows in per_topic.groupby("year", sort=False):
+        by_system = {
+            str(system): table.set_index("qid")
+            for system, table in rows.groupby("system", sort=False)
+        }
+        for measure in TESTED_MEASURES:
+            tests = compare_with_baseline(
+                {name: table[measure] for name, table in by_system.items()}, BASELINE
+            )
+            tables.append(
+                tests.rename_axis("system").reset_index().assign(year=str(year), measure=measure)
+            )
+    columns = {"n_topics": "n", "p_randomisation": "p", "p_randomisation_holm": "p_holm"}
+    return pd.concat(tables).rename(columns=columns)[
+        ["system", "year", "measure", "n", "difference", "p", "p_holm"]
+    ]

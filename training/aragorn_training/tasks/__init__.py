@@ -1,0 +1,150 @@
+"""Load recipes and find their training tasks; the module of a task has the name of the task's table
+in a recipe."""
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+from aragorn.errors import UsageError, suggest
+from aragorn.models.bert import BERTNetwork
+from aragorn.models.bert_config import QUERY_LENGTH
+from aragorn.models.enricher import Enricher
+from aragorn.registry import list_module_names, load_class
+from aragorn.text.tokenisers import MaxLengths
+
+from aragorn_training.fitting.recipe import BaseRecipe, EncoderSettings, Recipe, TaskSpec
+from aragorn_training.paths import RECIPES
+
+DEFAULT_TASK = "pairs"  # for recipes without a task table
+# Config fields set from data, vocabulary or encoder
+DERIVED_FIELDS = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}
+
+
+def list_task_names() -> list[str]:
+    """Return the names of all tasks, sorted."""
+    return list_module_names(__path__)
+
+
+def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
+    """Return the spec class of the task table among a recipe's keys (none: DEFAULT_TASK); raise
+    ValueError for several."""
+    tables = [name for name in list_task_names() if name in keys]
+    if len(tables) > 1:
+        raise ValueError(
+            f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one"
+        )
+    return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
+
+
+def find_task_tables(network: str) -> list[str]:
+    """Return the names of the task tables whose `supported_networks` include a network."""
+    return [
+        name
+        for name in list_task_names()
+        if network in load_class(__name__, name, TaskSpec).supported_networks
+    ]
+
+
+def load_recipe(name: str) -> Recipe:
+    """Load a recipe by its name in training/aragorn_training/configs/recipes or by path; raise
+    UsageError if it is missing or malformed."""
+    path, values = read_recipe(name)
+    return build_recipe(path, values)
+
+
+def read_recipe(name: str) -> tuple[Path, dict[str, Any]]:
+    """Read the path and the TOML values of a recipe, see `load_recipe`."""
+    path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the recipe") from None
+
+
+def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
+    """Build a recipe from TOML values; raise UsageError, which names `path`, if they are
+    malformed."""
+    try:
+        spec = find_task_spec(values)
+        table = values.pop(spec.get_table_name(), {})
+        _check_keys("", values, BaseRecipe, {*list_task_names()})
+        _check_keys(f"{spec.get_table_name()}.", table, spec)
+        settings = msgspec.convert(values, BaseRecipe)
+        try:
+            task = msgspec.convert(table, spec)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error).replace("`$", f"`$.{spec.get_table_name()}")) from None
+        recipe = Recipe(**msgspec.structs.asdict(settings), task=task)
+        recipe.task.validate_recipe(settings)
+        _check_network_settings(recipe)
+    except ValueError as error:
+        # of msgspec: name the key first
+        cause = re.sub(r"(.+) - at `\$\.(.+)`", r"\2: \1", str(error))
+        raise UsageError(f"{path}: {cause}") from None
+    return recipe
+
+
+def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
+    """Raise ValueError if `values` is no table or has an unknown key, and suggest the nearest;
+    check nested tables as well."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{prefix.rstrip('.')} must be a table")
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(struct).items()
+        if name in _list_field_names(struct)
+    }
+    for key, value in values.items():
+        if key not in hints:
+            raise ValueError(f"unknown key {prefix}{key}; {suggest(key, {*hints, *extra_keys})}")
+        for table in get_args(hints[key]) or (hints[key],):  # X of `X | None`
+            if _list_field_names(table):
+                _check_keys(f"{prefix}{key}.", value, table)
+
+
+def _list_field_names(struct: Any) -> tuple[str, ...]:
+    """Return the field names of a struct or dataclass; empty for other types."""
+    return getattr(struct, "__struct_fields__", ()) or tuple(
+        getattr(struct, "__dataclass_fields__", ())
+    )
+
+
+def _check_network_settings(recipe: Recipe) -> None:
+    """Raise ValueError if [network], [lengths], [encoder] or max_terms do not suit the recipe's
+    network."""
+    network_class = recipe.network_class
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(network_class.Config).items()
+        if name not in DERIVED_FIELDS
+    }
+    for key, value in recipe.network.items():
+        if key not in hints:
+            raise ValueError(f"unknown key network.{key}; {suggest(key, hints)}")
+        try:
+            msgspec.convert(value, hints[key])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"network.{key}: {error}") from None
+    for name, length in (("query", recipe.lengths.query), ("premise", recipe.lengths.premise)):
+        if length < 1:
+            raise ValueError(f"lengths.{name} is {length}; expected at least 1")
+    is_bert = issubclass(network_class, BERTNetwork)
+    if is_bert and recipe.lengths.query > QUERY_LENGTH:
+        raise ValueError(
+            f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH}; lower it"
+        )
+    if is_bert and recipe.max_terms:
+        raise ValueError(
+            f"{network_class.get_name()} takes its vocabulary from its tokeniser; remove max_terms"
+        )
+    if not is_bert and recipe.encoder != EncoderSettings():
+        raise ValueError(f"{network_class.get_name()} has no pretrained encoder; remove [encoder]")
+    if issubclass(network_class, Enricher) and recipe.lengths != MaxLengths():
+        raise ValueError("[lengths] is for rankers; set an enricher's lengths in [network]")

@@ -1,0 +1,47 @@
+"""Load the weights of an Augmented SBERT student, trained by training/aragorn_training/sbert, and
+validate the student."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from aragorn.models.network import Network
+
+from aragorn_training.fitting.initialisation import TextNetworkSpec
+from aragorn_training.fitting.recipe import PositiveInt, Recipe
+from aragorn_training.fitting.task import TrainableNetwork
+from aragorn_training.tasks.pairs import PairwiseSpec, PairwiseTask
+
+
+class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
+    """Settings of an Augmented SBERT student; [encoder] sets the student's learning rate and frozen
+    layers."""
+
+    curve: ClassVar = PairwiseSpec.curve
+    is_trained_externally: ClassVar = True
+    supported_networks: ClassVar = ("sbert",)
+    loss: Literal["cosine", "cosent", "multiple_negatives"]
+    pairs: Literal["gold", "silver", "gold and silver"]
+    gold_arguments: PositiveInt = 2500  # each yields a positive and a negative gold pair
+    bm25_depth: PositiveInt = 3  # premises of other conclusions that BM25 retrieves per conclusion
+    max_silver_pairs: PositiveInt = 5000  # maximum number of pairs labelled by the teacher
+    teacher_encoder: str = ""  # encoder name or folder; empty: the student's
+    train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> PairwiseTask:
+        """Load the pairwise task for validation only; `load_or_train_weights` builds the student's
+        training pairs."""
+        return PairwiseTask.load(recipe, trainee, work_dir, device)
+
+    def load_or_train_weights(
+        self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device
+    ) -> None:
+        """Load the student's weights into the network; train the student first if its weights are
+        not cached in `work_dir`."""
+        from aragorn_training.sbert import students  # slow import
+
+        students.load_or_train_student(
+            network, recipe, self, students.TrainingVariant(self.loss, self.pairs), work_dir, device
+        )

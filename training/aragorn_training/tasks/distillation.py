@@ -1,0 +1,84 @@
+"""Distil a teacher's scores listwise; Spearman's correlation on held-out titles selects the
+checkpoint."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from aragorn.errors import InputError, UsageError, pluralise
+from msgspec import Meta
+
+from aragorn_training.data.distillation import get_table_path, load_table
+from aragorn_training.data.split import hold_out
+from aragorn_training.fitting.initialisation import TextNetworkSpec
+from aragorn_training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, build_lists
+from aragorn_training.fitting.listwise_losses import LOSSES, MARGIN_MSE
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.fitting.task import TrainableNetwork
+
+HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
+
+
+class DistillationSpec(TextNetworkSpec, frozen=True):
+    """Settings of listwise distillation; the batch size is a number of lists."""
+
+    curve: ClassVar = LISTWISE_CURVE
+    data_kind: ClassVar = "distillation"
+    # squared error of scores, or of score differences
+    loss: Literal["mse", "margin_mse"] = "margin_mse"
+    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> ListwiseTask:
+        """Load the scored documents and hold out some titles; raise InputError if there are fewer
+        than two titles."""
+        table, manifest = load_table(work_dir)
+        titles = table["topic"].unique()
+        if len(titles) < 2:
+            cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
+            raise InputError(
+                f"{get_table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with more debates"
+            )
+        indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
+        is_held_out = table["topic"].isin(titles[indices])
+        train, validation = (
+            table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out)
+        )
+        lists = build_lists(train, self.list_size, _shift_to_zero)
+        loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
+        task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
+        task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
+        task.training_data, task.file_hashes = (
+            manifest.inputs,
+            {name: file.xxh3 for name, file in manifest.files.items()},
+        )
+        return task
+
+    def check_prepared(self, work_dir: Path) -> None:
+        """Raise InputError if the table of scored documents is missing."""
+        load_table(work_dir)
+
+    def prepare_again(
+        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
+    ) -> dict[str, str]:
+        """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
+        raise UsageError(
+            "`reproduce` cannot score with the teacher; run `prepare distillation` and `fit` instead"
+        )
+
+
+class DistillationTask(ListwiseTask):
+    """Training lists of documents, scored by a teacher for debate titles, and held-out titles for
+    validation."""
+
+    metrics_description = (
+        "Percent, mean over held-out debate titles: correlation with the teacher's scores."
+    )
+
+
+def _shift_to_zero(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return the scores of a list's items minus the lowest of the topic's `scores`, as labels must
+    not be negative."""
+    return np.asarray(scores[indices] - scores.min())

@@ -1,0 +1,251 @@
+"""Train on pairs of positive and negative premises with a pairwise hinge loss; MAP@20 selects the
+checkpoint."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from aragorn.errors import InputError, UsageError
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.ranker import LatentRanker, Ranker, SiameseRanker
+from aragorn.storage.artifact_store import MANIFEST, read_manifest
+from torch import Tensor
+from torch.nn import functional
+
+from aragorn_training.cards import ARGS_ME_CREDIT
+from aragorn_training.data.pair_tables import (
+    TrainingPairs,
+    ValidationQueries,
+    load_training_pairs,
+    load_validation_queries,
+)
+from aragorn_training.data.pairs import reproduce_pairs
+from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.work_directory import get_hard_negatives_file, read_prepared_manifest
+from aragorn_training.fitting.initialisation import TextNetworkSpec
+from aragorn_training.fitting.learning_curve import CurveSpec
+from aragorn_training.fitting.recipe import BaseRecipe, Recipe
+from aragorn_training.fitting.task import (
+    Task,
+    TrainableNetwork,
+    build_dead_network_error,
+    build_divergence_error,
+)
+from aragorn_training.fitting.validation import (
+    CandidateScorer,
+    build_encoder_scorer,
+    build_ranker_scorer,
+    measure_latent_sparsity,
+    score_bm25,
+    validate_candidates,
+)
+from aragorn_training.tasks import find_task_tables
+
+MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
+HardNegatives = Literal["dirichlet"]
+
+LISTWISE_ONLY = ("tfr_bert",)  # rankers that cannot be trained on pairs
+BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
+
+
+class PairwiseSpec(TextNetworkSpec, frozen=True):
+    """Settings of training with a pairwise hinge loss."""
+
+    curve: ClassVar = CurveSpec(
+        "pairwise hinge loss",
+        ("MRR@20", "MAP@20", "nDCG@20"),
+        "MAP@20",
+        "%, 105 candidates per query",
+        "queries",
+    )
+    # model that retrieves the negatives; None: premises of dissimilar conclusions
+    hard_negatives: HardNegatives | None = None
+
+    def to_provenance(self) -> dict[str, Any]:
+        """Return the task's part of the provenance; empty for the default settings, which need no
+        task table."""
+        return {} if self.hard_negatives is None else super().to_provenance()
+
+    def validate_recipe(self, recipe: BaseRecipe) -> None:
+        """Raise ValueError if the network is not a pairwise ranker."""
+        network = self.resolve_network_class(recipe).get_name()
+        if recipe.ranker is None or network in LISTWISE_ONLY:
+            raise ValueError(
+                f"{network} cannot be trained on pairs; use [{'] or ['.join(find_task_tables(network))}]"
+            )
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> Task[Any]:
+        """Load training pairs and validation queries."""
+        return PairwiseTask.load(recipe, trainee, work_dir, device, self.hard_negatives)
+
+    def check_prepared(self, work_dir: Path) -> None:
+        """Raise InputError if the tables or hard negatives are missing."""
+        _read_table_records(work_dir, self.hard_negatives)
+
+    def prepare_again(
+        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
+    ) -> dict[str, str]:
+        """Prepare the tables and hard negatives again; return the SHA-256 by corpus file name."""
+        return reproduce_pairs(data_dir, work_dir, training_data, self.hard_negatives)
+
+
+class PairwiseTask(Task[Ranker]):
+    """Training pairs and the validation queries of Entezari 2020."""
+
+    data_description = ARGS_ME_CREDIT
+    metrics_description = "Percent, on queries with 5 positives and 100 negatives."
+
+    def __init__(
+        self,
+        pairs: TrainingPairs,
+        queries: ValidationQueries,
+        recipe: Recipe,
+        device: torch.device,
+        pretrained: PretrainedEncoder | None = None,
+    ) -> None:
+        self._pairs, self._queries, self._device, self._pretrained = (
+            pairs,
+            queries,
+            device,
+            pretrained,
+        )
+        self._training = recipe.training
+        self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
+        if recipe.training.validation_queries:
+            shuffled_queries = create_generator(
+                recipe.seed, RandomStream.VALIDATION_SAMPLE
+            ).permutation(self._all_queries)
+            self._selection_queries = np.sort(
+                shuffled_queries[: recipe.training.validation_queries]
+            )
+        self.train_size, self.validation_size = len(pairs.negatives), len(self._all_queries)
+
+    @classmethod
+    def load(
+        cls,
+        recipe: Recipe,
+        trainee: TrainableNetwork,
+        work_dir: Path,
+        device: torch.device,
+        hard_negatives: HardNegatives | None = None,
+    ) -> Self:
+        """Load the data of `prepare pairs`, see `load_training_pairs`; raise InputError if a file
+        is missing."""
+        training_data, file_hashes = _read_table_records(work_dir, hard_negatives)
+        pairs = load_training_pairs(
+            work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives
+        )
+        queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
+        task = cls(pairs, queries, recipe, device, trainee.pretrained)
+        task.training_data, task.file_hashes = training_data, file_hashes
+        return task
+
+    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+        """Return the micro-batch's contribution to the batch loss."""
+        queries, premises = self._pairs.queries, self._pairs.premises
+        query, positive = (texts.batch(micro_batch, self._device) for texts in (queries, premises))
+        negative = premises.batch(self._pairs.negatives[micro_batch], self._device)
+        loss = pairwise_loss(
+            ranker, query, positive, negative, self._training.margin, self._training.l1_weight
+        )
+        return loss * (len(micro_batch) / len(batch))
+
+    def measure_baselines(self) -> dict[str, dict[str, float]]:
+        """Measure BM25 over the premises and, for BERT networks, the encoder's cosine similarity
+        before fine-tuning."""
+        scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
+        if self._pretrained:
+            scorers[COSINE] = build_encoder_scorer(self._pretrained, self._device)
+        return {
+            name: validate_candidates(self._queries, self._all_queries, scorer)[0]
+            for name, scorer in scorers.items()
+        }
+
+    def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
+        """Measure MRR, MAP and nDCG at 20 on the queries that select the checkpoint."""
+        return self._validate(ranker, step, self._selection_queries)
+
+    def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
+        """Measure the metrics of `validate` on all validation queries."""
+        return self._validate(ranker, step, self._all_queries)
+
+    def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
+        try:
+            metrics, all_tied = validate_candidates(
+                self._queries, query_rows, build_ranker_scorer(ranker, self._device)
+            )
+        except FloatingPointError as error:
+            raise build_divergence_error(step, str(error)) from None
+        if all_tied:
+            raise build_dead_network_error(step)
+        if isinstance(ranker, LatentRanker):
+            metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)
+        return metrics
+
+
+def pairwise_loss(
+    ranker: Ranker,
+    query: MaskedIds,
+    positive: MaskedIds,
+    negative: MaskedIds,
+    margin: float,
+    l1_weight: float,
+) -> Tensor:
+    """Return the mean hinge loss of a batch, plus `l1_weight` times the L1 norm of the latent
+    vectors.
+
+    Siamese networks encode the query once and both premises in one batch. Without latent vectors,
+    `l1_weight` must be 0.
+    """
+    if l1_weight and not isinstance(ranker, LatentRanker):
+        raise UsageError(
+            f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe"
+        )
+    if not isinstance(ranker, SiameseRanker):
+        return hinge_loss(ranker(*query, *positive), ranker(*query, *negative), margin)
+    query_vectors = ranker.encode_batch(*query)
+    # positives, negatives
+    premise_vectors = ranker.encode_batch(*map(_concat_padded, positive, negative)).chunk(2)
+    positive_scores, negative_scores = (
+        ranker.score_vectors(query_vectors, vectors) for vectors in premise_vectors
+    )
+    loss = hinge_loss(positive_scores, negative_scores, margin)
+    return loss + l1_weight * l1_norm(query_vectors, *premise_vectors) if l1_weight else loss
+
+
+def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
+    """Return the mean of max(0, margin - positive + negative) over scores (B,) (Entezari 2020, eq.
+    3.5, 3.18)."""
+    return functional.relu(margin - positive + negative).mean()
+
+
+def l1_norm(*vectors: Tensor) -> Tensor:
+    """Return the batch mean of the summed L1 norms of vectors (B, D) (Entezari 2020, eq. 3.20)."""
+    return torch.cat(vectors, dim=1).abs().sum(1).mean()
+
+
+def _concat_padded(*parts: Tensor) -> Tensor:
+    """Concatenate batches (B, L) of different lengths, padded to the longest."""
+    longest = max(part.shape[1] for part in parts)
+    return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
+
+
+def _read_table_records(
+    work_dir: Path, hard_negatives: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return recorded inputs and file hashes of tables and (unless None) hard negatives; raise
+    InputError if one is missing."""
+    tables = read_prepared_manifest(work_dir)
+    hashes = {name: file.xxh3 for name, file in tables.files.items()}
+    if hard_negatives is None:
+        return tables.inputs, hashes
+    path = get_hard_negatives_file(work_dir, hard_negatives)
+    manifest = read_manifest(path.parent / MANIFEST)
+    if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
+        cause = "built from other tables" if path.name in manifest.files else "missing"
+        command = f"`aragorn-training prepare pairs -i INPUT --work-dir {work_dir} --hard-negatives {hard_negatives}`"
+        raise InputError(f"{path}: {cause}; run {command}")
+    return manifest.inputs, hashes | {path.name: manifest.files[path.name].xxh3}

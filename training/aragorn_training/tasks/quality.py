@@ -1,0 +1,135 @@
+"""Train rankers listwise on argument quality; Spearman's correlation on held-out debates selects
+the checkpoint."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.errors import InputError
+from aragorn.storage.atomic_files import sha256_file
+from aragorn.text.tokenisers import Tokeniser
+from msgspec import Meta
+
+from aragorn_training.data.quality import (
+    CREDITS,
+    DATASETS,
+    get_table_path,
+    load_source_hashes,
+    load_table,
+    prepare_quality,
+)
+from aragorn_training.data.split import hold_out
+from aragorn_training.fitting.initialisation import TextNetworkSpec
+from aragorn_training.fitting.listwise import (
+    LISTWISE_CURVE,
+    ListwiseTask,
+    RankScope,
+    build_ranked_lists,
+)
+from aragorn_training.fitting.listwise_losses import LOSSES, LossName
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.fitting.task import Task, TrainableNetwork
+
+HOLD_OUT_ONE_IN = 5  # one in five debates is held out
+
+
+class QualitySpec(TextNetworkSpec, frozen=True):
+    """Settings of listwise training on argument quality; the batch size is a number of lists."""
+
+    curve: ClassVar = LISTWISE_CURVE
+    data_kind: ClassVar = "quality"
+    supported_networks: ClassVar = ("tfr_bert",)
+    datasets: tuple[Literal["ukp", "ibm"], ...]  # other data sets are for testing only
+    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum arguments per list
+    ranks_within: RankScope = "list"  # labels are dense ranks within the list or within its topic
+    loss: LossName = "softmax"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if no data set is named or a name is repeated."""
+        if not self.datasets or len(set(self.datasets)) < len(self.datasets):
+            raise ValueError(
+                f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both"
+            )
+
+    @property
+    def published_files(self) -> tuple[str, ...]:
+        """Names of the folders of the data sets."""
+        return tuple(DATASETS[name].FOLDER for name in self.datasets)
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> Task[Any]:
+        """Load the tables of the data sets and hold out some debates of each for validation."""
+        tables = [load_table(work_dir, name) for name in self.datasets]
+        masks = [mask_held_out_debates(table, recipe.seed) for table in tables]
+        train = pd.concat(
+            [table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True
+        )
+        validation = pd.concat(
+            [table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True
+        )
+        task = QualityTask(train, validation, self, trainee.tokeniser, device)
+        sources = [CREDITS[name] for name in self.datasets]
+        task.data_description = " and ".join(
+            f"{source.name} ({source.publisher}, {source.licence})" for source in sources
+        )
+        task.training_data = {
+            "input": self._load_source_hashes(work_dir),
+            "data": " and ".join(source.name for source in sources),
+            "licence": " and ".join(source.licence for source in sources),
+        }
+        task.file_hashes = {
+            name: sha256_file(get_table_path(work_dir, name)) for name in self.datasets
+        }
+        return task
+
+    def check_prepared(self, work_dir: Path) -> None:
+        """Raise InputError if a table is missing."""
+        self._load_source_hashes(work_dir)
+
+    def prepare_again(
+        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
+    ) -> dict[str, str]:
+        """Prepare the tables of the data sets again; return the SHA-256 by source file name."""
+        prepare_quality(data_dir, self.datasets, work_dir)
+        return self._load_source_hashes(work_dir)
+
+    def _load_source_hashes(self, work_dir: Path) -> dict[str, str]:
+        return {
+            file: value
+            for name in self.datasets
+            for file, value in load_source_hashes(work_dir, name).items()
+        }
+
+
+class QualityTask(ListwiseTask):
+    """Training lists of arguments labelled by quality, and topics of held-out debates for
+    validation."""
+
+    metrics_description = "Percent, means over the topics of held-out debates."
+
+    def __init__(
+        self,
+        train: pd.DataFrame,
+        validation: pd.DataFrame,
+        spec: QualitySpec,
+        tokeniser: Tokeniser,
+        device: torch.device,
+    ) -> None:
+        lists = build_ranked_lists(train, spec.list_size, spec.ranks_within, spec.loss)
+        super().__init__(train, lists, LOSSES[spec.loss], validation, tokeniser, device)
+
+
+def mask_held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
+    """Return a mask (N,) of the rows whose debate is held out; raise InputError if there is only
+    one debate."""
+    debates = sorted(set(table["debate"]))
+    if len(debates) < 2:
+        names = ", ".join(sorted(set(table["data"])))
+        raise InputError(
+            f"{names}: {len(debates)} debate; at least 2 are needed to hold one out; add files of other debates"
+        )
+    indices, _ = hold_out(len(debates), len(debates) // HOLD_OUT_ONE_IN, seed)
+    return table["debate"].isin([debates[index] for index in indices]).to_numpy()

@@ -1,0 +1,280 @@
+"""Train DeepCT to predict term weights, with a squared-error loss; R² on held-out discussions
+selects the checkpoint."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from aragorn.data.args_me import find_corpus_files
+from aragorn.errors import InputError, UsageError, pluralise
+from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
+from aragorn.models.enrichers.deepct import DeepCT
+from aragorn.models.padding import PaddedTexts, pad
+from aragorn.storage.hashing import hash_input_files
+from aragorn.text.passages import Passage
+from torch import Tensor
+
+from aragorn_training.cards import ARGS_ME_CREDIT
+from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import hold_out
+from aragorn_training.data.term_weighting import (
+    get_passages_dir,
+    iter_passages,
+    prepare_passages,
+    read_passages_manifest,
+)
+from aragorn_training.evaluation.term_weighting import (
+    LabelledWords,
+    TermWeightBaselines,
+    compute_term_weighting_metrics,
+)
+from aragorn_training.fitting.initialisation import TextNetworkSpec
+from aragorn_training.fitting.learning_curve import CurveSpec
+from aragorn_training.fitting.recipe import NonNegativeInt, Recipe
+from aragorn_training.fitting.task import (
+    Task,
+    TrainableNetwork,
+    build_dead_network_error,
+    build_divergence_error,
+)
+from aragorn_training.fitting.validation import use_evaluation_mode
+
+CONSTANT, IDF = "best constant", "linear in IDF"  # baselines
+HOLD_OUT_ONE_IN = 50  # one in fifty discussions is held out
+MAX_VALIDATION_PASSAGES = 400
+REFERENCES = {
+    "topic": "its topic",
+    "conclusion": "its conclusion",
+    "both": "its topic or conclusion",
+}
+
+
+class TermWeightingSpec(TextNetworkSpec, frozen=True):
+    """Settings of training on passages whose words are labelled by their match with a reference
+    text."""
+
+    curve: ClassVar = CurveSpec(
+        "masked mean squared error",
+        ("R²", "MAP", "Rprec"),
+        "R²",
+        "%, words of held-out passages",
+        "passages",
+    )
+    data_kind: ClassVar = "passages"
+    supported_networks: ClassVar = ("deepct",)
+    # unjudged: without judged arguments; unpooled: also without pooled arguments
+    documents: Literal["all", "unjudged", "unpooled"] = "all"
+    # a word is relevant if it shares a stem with the reference
+    reference: Literal["topic", "conclusion", "both"] = "both"
+    max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
+
+    @property
+    def needs_qrels(self) -> bool:
+        """Whether judged documents are excluded from the passages."""
+        return self.documents != "all"
+
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+    ) -> Task[Any]:
+        """Load the labelled passages and hold out those of some discussions for validation."""
+        manifest, roles = (
+            read_passages_manifest(work_dir, self.documents),
+            _assign_passages(work_dir, self, recipe.seed),
+        )
+        training: list[tuple[np.ndarray, np.ndarray]] = []
+        passages: list[Passage] = []
+        labels: list[LabelledWords] = []
+        baseline = TermWeightBaselines()
+        for index, row in enumerate(iter_passages(work_dir, self.documents, self.reference)):
+            if index not in roles:
+                continue
+            passage = trainee.tokeniser.encode(row["passage"])
+            passage_labels = label_words(passage, dict.fromkeys(row["words"], 1.0))
+            if roles[index] == "validation":
+                passages.append(passage)
+                labels.append(passage_labels)
+            else:
+                baseline.add(passage_labels)
+                training.append(
+                    (
+                        np.array(passage.piece_ids, np.int32),
+                        build_piece_targets(passage, passage_labels),
+                    )
+                )
+        task = TermWeightingTask(
+            TrainingPassages.from_examples(training), baseline, passages, labels, device
+        )
+        relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
+        task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
+        task.training_data, task.file_hashes = (
+            manifest.inputs,
+            {name: file.xxh3 for name, file in manifest.files.items()},
+        )
+        return task
+
+    def check_prepared(self, work_dir: Path) -> None:
+        """Raise InputError if the passages, or the qrels or runs that `documents` requires, are
+        missing."""
+        read_passages_manifest(work_dir, self.documents)
+
+    def prepare_again(
+        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
+    ) -> dict[str, str]:
+        """Prepare the passages again; return the SHA-256 by corpus file name; raise UsageError if
+        qrels or runs were used."""
+        if training_data["qrels"] or training_data["runs"]:
+            raise UsageError(
+                "`reproduce` cannot filter passages by qrels or runs; run `prepare passages` and `fit` instead"
+            )
+        prepare_passages(data_dir, work_dir)
+        return hash_input_files(find_corpus_files(data_dir))
+
+
+@dataclass(frozen=True)
+class TrainingPassages:
+    """Training passages with one target per word piece."""
+
+    word_pieces: PaddedTexts
+    targets: Tensor  # (N, L) int8; -1 on pieces that do not start a word
+
+    @classmethod
+    def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
+        """Build padded training passages from pairs of ids and targets (-1, 0 or 1)."""
+        word_pieces = PaddedTexts.from_ids([ids for ids, _ in examples])
+        # padded with 0
+        labels = PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in examples])
+        return cls(word_pieces, (labels.ids - 1).to(torch.int8))
+
+    def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the ids, mask and targets, each (B, T), of passages by row, trimmed to the longest
+        passage."""
+        ids, mask = self.word_pieces.batch(rows, device)
+        return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
+
+
+class TermWeightingTask(Task[DeepCT]):
+    """Training passages with labelled words, and held-out passages for validation."""
+
+    metrics_description = (
+        "Percent, on passages of held-out discussions: R² over all words; MAP and R-precision over passages with a relevant "
+        "word."
+    )
+
+    def __init__(
+        self,
+        training: TrainingPassages,
+        baseline: TermWeightBaselines,
+        passages: Sequence[Passage],
+        labels: Sequence[LabelledWords],
+        device: torch.device,
+    ) -> None:
+        self._training, self._baseline, self._passages, self._labels = (
+            training,
+            baseline,
+            passages,
+            labels,
+        )
+        self._device = device
+        self.train_size, self.validation_size = len(training.targets), len(passages)
+
+    def compute_loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+        """Return the micro-batch's contribution to the batch's mean squared error over all
+        words."""
+        ids, mask, targets = self._training.batch(micro_batch, self._device)
+        return sum_squared_error(network(ids, mask), targets) / (
+            self._training.targets[batch] >= 0
+        ).sum().to(self._device)
+
+    def measure_baselines(self) -> dict[str, dict[str, float]]:
+        """Measure the best constant term weight and the best linear function of IDF."""
+        return {
+            CONSTANT: compute_term_weighting_metrics(
+                self._labels, self._baseline.predict_constant(self._labels)
+            ),
+            IDF: compute_term_weighting_metrics(
+                self._labels, self._baseline.predict_from_idf(self._labels)
+            ),
+        }
+
+    def validate(self, network: DeepCT, step: int) -> dict[str, float]:
+        """Measure R², MAP and R-precision on the held-out passages."""
+        batches = batch_by_tokens(
+            [len(passage) for passage in self._passages], get_max_batch_tokens(self._device)
+        )
+
+        def predict_weights(batch: np.ndarray) -> list[np.ndarray]:
+            passages = [self._passages[row] for row in batch]
+            weights = network(
+                *(
+                    tensor.to(self._device)
+                    for tensor in pad([passage.piece_ids for passage in passages])
+                )
+            )
+            return [
+                row[passage.first_pieces]
+                for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)
+            ]
+
+        with use_evaluation_mode(network):
+            batch_weights = map_batches(
+                predict_weights,
+                batches,
+                self._device,
+                lambda parts: list(chain.from_iterable(parts)),
+            )
+        weights_by_row = dict(
+            zip(np.concatenate(batches).tolist(), chain.from_iterable(batch_weights), strict=True)
+        )
+        weights = [weights_by_row[row] for row in range(len(weights_by_row))]
+        all_weights = np.concatenate(weights)
+        if not np.isfinite(all_weights).all():
+            raise build_divergence_error(step, "a weight of a validation passage is not finite")
+        if (all_weights == all_weights[0]).all():
+            raise build_dead_network_error(step)
+        return compute_term_weighting_metrics(self._labels, weights)
+
+
+def label_words(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
+    """Label the words of a passage; words that are not in `labels` get 0."""
+    return LabelledWords(passage.words, np.array([labels.get(word, 0.0) for word in passage.words]))
+
+
+def build_piece_targets(passage: Passage, labels: LabelledWords) -> np.ndarray:
+    """Return targets (L,): a word's label on its first piece, -1 elsewhere."""
+    targets = np.full(len(passage), -1.0)
+    targets[passage.first_pieces] = labels.labels
+    return targets
+
+
+def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
+    """Sum the squared errors of the weights whose targets (B, T) are at least 0."""
+    is_labelled = targets >= 0
+    return (weights[is_labelled] - targets[is_labelled]).square().sum()
+
+
+def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
+    """Map indices of sampled passages to "training" or "validation" by discussion; raise InputError
+    for fewer than two."""
+    discussions = [
+        row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)
+    ]
+    names = sorted(set(discussions))
+    indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)
+    is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
+    if not (~is_held_out).any():
+        cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
+        raise InputError(f"{get_passages_dir(work_dir)}: {cause}; use a larger corpus")
+    training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+    training = create_generator(seed, RandomStream.SAMPLE).permutation(training)[
+        : settings.max_passages or None
+    ]
+    validation = create_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[
+        :MAX_VALIDATION_PASSAGES
+    ]
+    return dict.fromkeys(training.tolist(), "training") | dict.fromkeys(
+        validation.tolist(), "validation"
+    )

@@ -1,0 +1,350 @@
+"""Tune a lexical system on judged topics by grid search, with cross-validation."""
+
+import itertools
+import logging
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+from aragorn import __version__
+from aragorn.errors import InputError, UsageError, abbreviate, suggest
+from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
+from aragorn.retrieval.lexical import LexicalParameters, parse_query, search
+from aragorn.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    encode_json,
+    write_with_provenance,
+)
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_named_files
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.execution import Execution
+from aragorn.systems.lexical import load_or_build_index
+
+from aragorn_training.cards import JUDGED_CREDIT, render_card
+from aragorn_training.evaluation.evaluate import (
+    BPREF,
+    HEADLINE_MEASURES,
+    evaluate_run,
+    get_evaluated_topics,
+)
+from aragorn_training.evaluation.folds import assign_folds, format_few_topics_warning
+from aragorn_training.evaluation.overlap import check_overlap
+from aragorn_training.evaluation.plots import plot_grid
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.experiment import Experiment, run_experiment
+from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
+from aragorn_training.paths import GRIDS
+
+log = logging.getLogger(__name__)
+
+# the user chooses the one that selects the grid point
+SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")
+# cached per point and topic
+STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF, "judged@5")
+TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A parameter grid, whose points are ordered with the last axis varying fastest."""
+
+    axes: dict[str, list[Any]]  # values by name, e.g. model.mu
+    points: list[LexicalParameters]
+
+
+def load_grid(name: str) -> Grid:
+    """Load a grid by its name in training/aragorn_training/configs/grids or by path; raise
+    UsageError if it is missing or invalid."""
+    file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        enrichment = document.pop("enrichment", None)
+        axes = {
+            f"{section}.{key}": values
+            for section, table in document.items()
+            for key, values in table.items()
+            if isinstance(values, list)
+        }
+        settings = (
+            dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
+        )
+        points = [_build_point(document, enrichment, values) for values in settings]
+    except FileNotFoundError:
+        names = (path.stem for path in GRIDS.glob("*.toml"))
+        raise UsageError(f"unknown grid '{abbreviate(name)}'; {suggest(name, names)}") from None
+    except (OSError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"{file}: not a valid grid ({error}); see training/aragorn_training/configs/grids for examples"
+        ) from None
+    return Grid(axes, points)
+
+
+def _build_point(
+    tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]
+) -> LexicalParameters:
+    settings = {
+        section: {key: values.get(f"{section}.{key}", value) for key, value in table.items()}
+        for section, table in tables.items()
+    }
+    return msgspec.convert(
+        {"expansion": None, **settings, "enrichment": enrichment, "version": __version__},
+        LexicalParameters,
+    )
+
+
+def tune_grid(
+    name: str,
+    grid: Grid,
+    qrels_files: Mapping[str, Path],
+    execution: Execution,
+    output: Path,
+    selection_measure: str,
+) -> pd.DataFrame:
+    """Evaluate all grid points and save the best as a checkpoint, with the full grid as grid.csv
+    and grid.png.
+
+    Finished points are cached in the execution's working directory.
+
+    Args:
+        name: Name of the checkpoint.
+        grid: Grid to search.
+        qrels_files: Qrels files by name, see `load_judged_topics`.
+        execution: Execution on the judged input.
+        output: Checkpoint directory.
+        selection_measure: One of SELECTION_MEASURES, whose mean selects the grid point.
+
+    Returns:
+        One row per grid point with means over all topics.
+    """
+    judged = load_judged_topics(qrels_files, execution)
+    values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
+    columns = get_selection_columns(selection_measure)
+    best_point = find_best_point(values[:, :, columns])
+    selected_points, held_out_values = cross_validate(values, judged.folds, columns)
+    metrics: dict[str, Any] = {
+        "topics": len(judged.topics),
+        "points": len(grid.points),
+        "selection measure": selection_measure,
+        **(
+            {CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out_values, 0))}
+            if selected_points
+            else {}
+        ),
+        "folds": [_get_axis_values(grid, point) for point in selected_points],
+        IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best_point], 0)),
+    }
+    table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
+    table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
+    provenance: dict[str, Any] = {
+        "training_data": {"input": execution.input.file_hashes | judged.hashes},
+        "grid": grid.axes,
+    }
+    if enrichment := _get_enrichment(grid.points[best_point]):
+        provenance["enrichment"] = {
+            enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint
+        }
+    readme = render_card(
+        "grid", name=name, formula=grid.points[best_point].describe(), metrics=metrics, measures=SELECTION_MEASURES,
+        data=JUDGED_CREDIT, evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
+    )  # fmt: skip
+    plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
+    write_with_provenance(
+        output,
+        encode_checkpoint_files(grid.points[best_point], metrics, readme, table) | plot,
+        provenance,
+    )
+    log.info("%s: %s", output, grid.points[best_point].describe())
+    summary = (
+        f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated"
+        if selected_points
+        else "not cross-validated"
+    )
+    log.info(
+        "%s: %s, %.3f in-sample", selection_measure, summary, table[selection_measure][best_point]
+    )
+    return table
+
+
+def encode_checkpoint_files(
+    point: msgspec.Struct, metrics: Mapping[str, Any], readme: str, table: pd.DataFrame
+) -> dict[str, bytes]:
+    """Return the files of a tuned checkpoint by name, with the full grid as grid.csv."""
+    return {
+        CONFIG: encode_json(msgspec.to_builtins(point)),
+        METRICS: encode_json(metrics),
+        CARD: readme.encode(),
+        "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
+    }
+
+
+def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
+    """Return the value on each axis of the point with index `point`."""
+    indices = np.unravel_index(point, [len(values) for values in grid.axes.values()])
+    return {
+        name: values[index]
+        for (name, values), index in zip(grid.axes.items(), indices, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class JudgedTopics:
+    """The topics that have a relevant document, with judgments and folds."""
+
+    qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
+    hashes: dict[str, str]  # SHA-256 by file name
+    topics: list[str]  # sorted
+    folds: np.ndarray  # (topics,) fold indices
+
+
+def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
+    """Load the judgments of an execution's documents and assign topics to folds: five if there is
+    one file, else one per file.
+
+    Raises:
+        InputError: If two files judge the same document for a topic, or the input has no topic with
+            a relevant document.
+    """
+    documents = execution.documents.read_all_docnos()
+    frames = {name: read_qrels(file, documents) for name, file in files.items()}
+    qrels = pd.concat(frames.values(), ignore_index=True)
+    if (is_duplicate := qrels.duplicated(["qid", "docno"])).any():
+        pair = qrels.loc[is_duplicate, ["qid", "docno"]].head(1)
+        names = " and ".join(
+            str(files[name]) for name, frame in frames.items() if len(frame.merge(pair))
+        )
+        raise InputError(
+            f"{names}: duplicate judgment of {pair['docno'].item()} for topic {pair['qid'].item()}; remove one"
+        )
+    topics = get_evaluated_topics(qrels).tolist()
+    for name, frame in frames.items():
+        check_overlap(execution.input, frame, name)
+    folds = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
+    return JudgedTopics(qrels, hash_named_files(files), topics, folds)
+
+
+@dataclass(frozen=True)
+class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
+    """Experiment over grid points; a result is an array (topics, STORED_MEASURES)."""
+
+    unit, result_type = "points", np.ndarray
+    grid: str
+    judged: JudgedTopics
+    execution: Execution
+
+    @property
+    def name(self) -> str:
+        """Name of the grid's cache directory."""
+        return f"tune-{self.grid}"
+
+    def get_cache_key(self, point: LexicalParameters) -> object:
+        """Return what determines the result of a grid point: data, code, enrichment and
+        parameters."""
+        enrichment = _get_enrichment(point)
+        data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
+        enrichment_key = enrichment.get_key_parts(self.execution) if enrichment else []
+        return (
+            *data_key,
+            code_fingerprint(__name__),
+            DEFAULT_DEPTH,
+            enrichment_key,
+            point.fingerprint,
+        )
+
+    def compute(self, point: LexicalParameters) -> np.ndarray:
+        """Retrieve with a point's parameters and evaluate the run per topic."""
+        return evaluate_run(rank_at_point(point, self.execution), self.judged.qrels)[
+            list(STORED_MEASURES)
+        ].to_numpy()
+
+
+def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
+    """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached under
+    `name`."""
+    points = run_experiment(
+        GridExperiment(name, judged, execution), grid.points, execution.cache_directory.directory
+    )
+    return np.stack(list(points.values()))
+
+
+def get_selection_columns(selection_measure: str) -> list[int]:
+    """Return the indices in STORED_MEASURES of the selection measure and of the tie breaker."""
+    return [STORED_MEASURES.index(selection_measure), STORED_MEASURES.index(TIE_BREAKER)]
+
+
+def cross_validate(
+    values: np.ndarray, folds: np.ndarray, selection_columns: Sequence[int]
+) -> tuple[list[int], np.ndarray]:
+    """Select the best point for each fold on the other folds, and evaluate the fold's topics at
+    this point.
+
+    Args:
+        values: Array of shape (points, topics, columns).
+        folds: Fold index per topic.
+        selection_columns: Columns of the selection measure and of the tie breaker.
+
+    Returns:
+        The selected point per fold, and each topic's values (topics, columns) at the point of its
+        fold; an empty list and NaN if there is only one fold.
+    """
+    if len(set(folds.tolist())) < 2:
+        return [], np.full(values.shape[1:], np.nan)
+    selected_points = [
+        find_best_point(values[:, folds != fold][:, :, selection_columns])
+        for fold in range(folds.max() + 1)
+    ]
+    return selected_points, values[np.array(selected_points)[folds], np.arange(len(folds))]
+
+
+def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
+    """Rank at most DEFAULT_DEPTH documents for each topic of the input with a point's
+    parameters."""
+    index = load_or_build_index(execution, point.index, _get_enrichment(point))
+    docnos = execution.documents.searchable_docnos
+    rows: list[RankingRow] = []
+    for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+        hits = search(
+            index,
+            parse_query(index, text, point.model, point.expansion),
+            point.model,
+            DEFAULT_DEPTH,
+        )
+        rows += make_ranking_rows(
+            qid, (docnos[position] for position in hits.documents.tolist()), hits.scores
+        )
+    return build_rankings(rows)
+
+
+def _get_enrichment(point: LexicalParameters) -> Enrichment | None:
+    return None if point.enrichment is None else Enrichment(point.enrichment)
+
+
+def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> np.ndarray:
+    if len(topics_by_file) > 1:
+        return np.array(
+            [
+                next(fold for fold, qids in enumerate(topics_by_file) if topic in qids)
+                for topic in topics
+            ]
+        )
+    if warning := format_few_topics_warning(len(topics)):
+        log.warning("%s", warning)
+    return assign_folds(len(topics))
+
+
+def find_best_point(values: np.ndarray) -> int:
+    """Return the index of the point with the highest mean over topics; the tie breaker, then the
+    order decides ties.
+
+    Args:
+        values: Array (points, topics, 2) of the selection measure and of the tie breaker.
+    """
+    means = nan_mean(values, 1).round(9)
+    return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

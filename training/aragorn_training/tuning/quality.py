@@ -1,0 +1,260 @@
+"""Tune the depth and the weight of a system's quality re-ranking.
+
+The loss in relevance is measured on the qrels and on Webis-ArgQuality-20, the gain in quality on
+Webis-ArgQuality-20 only. Topics that ask the same question are in the same fold.
+"""
+
+import logging
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from aragorn.errors import UsageError
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.progress import track
+from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
+from aragorn.storage.atomic_files import get_printable_name
+from aragorn.storage.checkpoint_directory import write_with_provenance
+from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.hashing import hash_input_files
+from aragorn.systems.catalogue import System
+from aragorn.systems.execution import Execution
+from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.text.normalisation import normalise
+
+from aragorn_training.cards import render_card
+from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
+from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
+from aragorn_training.evaluation.folds import split_folds
+from aragorn_training.evaluation.overlap import check_overlap
+from aragorn_training.evaluation.plots import plot_grid
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.evaluation.significance import bootstrap_means
+from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
+from aragorn_training.tuning import quality_grid
+from aragorn_training.tuning.grid import (
+    SELECTION_MEASURES,
+    STORED_MEASURES,
+    encode_checkpoint_files,
+)
+from aragorn_training.tuning.quality_grid import (
+    CONSTRAINT,
+    N_FOLDS,
+    OBJECTIVE,
+    POINTS,
+    QUALITY_ONLY,
+    RELEVANCE_ONLY,
+)
+
+log = logging.getLogger(__name__)
+
+RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
+WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
+PARAMETERS = ["documents", "weight"]
+ORIGINAL_ORDER = "original order"
+
+
+def tune_quality(
+    system: System, qrels_file: Path, execution: Execution, output: Path
+) -> pd.DataFrame:
+    """Evaluate all grid points and save the best as the system's checkpoint, with the full grid as
+    grid.csv and grid.png.
+
+    Args:
+        system: Quality re-ranking system.
+        qrels_file: Relevance judgments.
+        execution: Execution on the judged input; `prepare quality` has prepared its working
+            directory.
+        output: Checkpoint directory.
+
+    Returns:
+        One row per grid point with means over all topics.
+
+    Raises:
+        UsageError: If the system does not re-rank by quality.
+    """
+    stage = system.stage
+    if not isinstance(stage, QualityRerankingStage):
+        raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
+    work_dir = execution.cache_directory.directory
+    webis_values, webis_questions = evaluate_webis_topics(stage, execution)
+    qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
+    check_overlap(execution.input, qrels, qrels_file.name)
+    ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
+    top_pairs = truncate_rankings(ranking, max(quality_grid.DEPTHS))[["qid", "docno"]].reset_index(
+        drop=True
+    )
+    quality = top_pairs.assign(quality=stage.quality.score(execution, top_pairs))
+    touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
+    touche_questions = get_questions(execution, get_evaluated_topics(qrels))
+    best_point = select_point(touche_values, webis_values)
+    metrics = {
+        "topics": {
+            get_printable_name(qrels_file): len(touche_values),
+            "Webis-ArgQuality-20": len(webis_values),
+        },
+        **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
+        IN_SAMPLE: _round_means(touche_values[:, best_point], webis_values[:, best_point]),
+    }
+    table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
+    table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack(
+        [nan_mean(touche_values, 0), webis_values.mean(axis=0)]
+    )
+    inputs = (
+        execution.input.file_hashes
+        | hash_input_files([qrels_file])
+        | load_source_hashes(work_dir, "webis")
+    )
+    network = stage.quality.load_checkpoint(execution.checkpoints)
+    assert network is not None
+    provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
+    readme = render_card(
+        "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best_point].format_formula(),
+        points=len(POINTS),
+        metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
+        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
+    )  # fmt: skip
+    plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
+    write_with_provenance(
+        output,
+        encode_checkpoint_files(POINTS[best_point], metrics, readme, table) | plot,
+        provenance,
+    )
+    log.info("%s: %s", output, POINTS[best_point].format_formula())
+    return table
+
+
+def _cross_validate(
+    touche_values: np.ndarray,
+    webis_values: np.ndarray,
+    touche_questions: np.ndarray,
+    webis_questions: np.ndarray,
+) -> dict[str, Any]:
+    """Return the metrics of the original order and of re-ranking, the latter cross-validated over
+    questions."""
+    held_out_values = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
+    points = []
+    for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
+        test_masks = [
+            np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)
+        ]
+        point = select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
+        for result, values, mask in zip(
+            held_out_values, (touche_values, webis_values), test_masks, strict=True
+        ):
+            result[mask] = values[mask, point]
+        points.append(point)
+    original_values = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
+    return {
+        ORIGINAL_ORDER: _round_means(*original_values),
+        CROSS_VALIDATED: _round_means(*held_out_values),
+        "gain": _compute_gain_intervals(
+            held_out_values[0] - original_values[0], held_out_values[1] - original_values[1]
+        ),
+        "folds": [_get_point_settings(point) for point in points],
+    }
+
+
+def get_questions(execution: Execution, qids: Iterable[str]) -> np.ndarray:
+    """Return the normalised questions (topics,) of the input's topics."""
+    texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
+    return np.array([normalise(texts[qid]) for qid in qids])
+
+
+def evaluate_webis_topics(
+    stage: QualityRerankingStage, execution: Execution
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate Webis-ArgQuality-20 at all grid points; the network's scores are cached.
+
+    Returns:
+        Values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,).
+    """
+    judgments = load_webis_judgments(execution.cache_directory.directory)
+    network = stage.quality.load_checkpoint(execution.checkpoints)
+    assert isinstance(network, RankerCheckpoint)
+    pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
+    key = sha256(
+        repr(
+            (network.fingerprint, execution.device_and_precision, code_fingerprint(__name__), pairs)
+        ).encode()
+    )
+    cache = execution.cache_directory.open_store("scores-webis", key.hexdigest())
+    quality = cache.load_or_build_array(
+        "quality.npy", lambda: network.score(pairs, execution.device)
+    )
+    questions = np.array(
+        [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]
+    )
+    return quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY], questions
+
+
+def evaluate_touche_topics(
+    ranking: pd.DataFrame, quality: pd.DataFrame, qrels: pd.DataFrame
+) -> np.ndarray:
+    """Evaluate the judged topics at all grid points.
+
+    Args:
+        ranking: Relevance ranking `qid docno rank score`.
+        quality: Quality scores `qid docno quality` of at least the top documents.
+        qrels: Relevance judgments `qid docno rel`.
+
+    Returns:
+        Values (topics, points, STORED_MEASURES).
+    """
+    ranking = ranking.merge(quality, on=["qid", "docno"], how="left")
+    runs = []
+    for index, point in enumerate(track(POINTS, "re-ranking", "points")):
+        scores = pd.Series(0.0, index=ranking.index)
+        for _, rows in ranking.groupby("qid", sort=False):
+            scores[rows.index] = point.score(
+                rows["score"].to_numpy(), rows["quality"].to_numpy()[: point.depth]
+            )
+        reranking = ranking.assign(score=scores).sort_values(
+            ["qid", "score", "rank"], ascending=[True, False, True]
+        )
+        runs.append(
+            reranking.assign(
+                rank=reranking.groupby("qid").cumcount() + 1, qid=f"{index:02} " + reranking["qid"]
+            )
+        )
+    # all points are evaluated as topics of one run, since most of the time of an evaluation does
+    # not depend on its size
+    judgments = pd.concat(
+        [qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))]
+    )
+    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[
+        list(STORED_MEASURES)
+    ].to_numpy()
+    return values.reshape(len(POINTS), -1, len(STORED_MEASURES)).swapaxes(0, 1)
+
+
+def select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
+    """Select the point with the best quality among those that lose at most MAX_RELEVANCE_LOSS on
+    either collection."""
+    touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
+    relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
+    return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
+
+
+def _get_point_settings(point: int) -> dict[str, Any]:
+    return dict(zip(PARAMETERS, (POINTS[point].depth, POINTS[point].weight), strict=True))
+
+
+def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
+    """Average values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES) over topics; return
+    rounded means by measure."""
+    means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
+    return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
+
+
+def _compute_gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
+    """Compute the mean gain by measure, with its confidence interval, from gains (topics,
+    measures)."""
+    summary: dict[str, Any] = {}
+    for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
+        bounds = bootstrap_means(pd.DataFrame(values, columns=list(names))).round(4)
+        summary |= {str(name): row.to_dict() for name, row in bounds.iterrows()}
+    return summary
