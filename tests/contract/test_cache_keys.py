@@ -22,7 +22,8 @@ from aragorn.storage.code_fingerprint import (
     list_dependency_files,
 )
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import SERVICES, Execution
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.execution import SERVICES, Component, Execution
 
 from tests.conftest import ROOT
 
@@ -153,6 +154,31 @@ def test_fingerprint_covers_all_executed_code(
     assert {file.name for file in files} >= {"rankings.py"}
     known = keys.neutral.union(*keys.of_hash.values())
     assert not {str(file.relative_to(ROOT)) for file in files - known}
+
+
+@pytest.mark.parametrize(
+    ("stage", "module"),
+    [(SYSTEMS["knrm"].stage, "ranker"), (Enrichment("deepct"), "enricher")],
+)
+def test_scores_depend_on_the_code_that_loads_the_checkpoint(
+    stage: Component,
+    module: str,
+    make_execution: MakeExecution,
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    monkeypatch: Patch,
+) -> None:
+    execution, modules = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir), []
+
+    def record(*names: str, shallow: tuple[str, ...] = ()) -> str:
+        modules.extend(names)
+        return ""
+
+    for name in ("neural", "enrichment"):
+        monkeypatch.setattr(import_module(f"aragorn.systems.{name}"), "code_fingerprint", record)
+    stage.get_key_parts(execution)
+    files = {file.stem for file in list_dependency_files(*modules)}
+    assert f"{module}_checkpoint" in files
 
 
 DEEPCT = {"deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}

@@ -245,17 +245,19 @@ class Searcher:
         finally:
             with self._lock:
                 execution.user_count -= 1
-                self._evict(MAX_CACHED_QUERIES)
+                # the cause of an error may be gone when the query is repeated
+                self._evict(MAX_CACHED_QUERIES, query if execution.errors else None)
 
-    def _evict(self, limit: int) -> None:
-        """Discard the executions of the least recently used queries beyond `limit`, except those in
-        use."""
+    def _evict(self, limit: int, failed_query: str | None = None) -> None:
+        """Discard the executions of the least recently used queries beyond `limit` and of
+        `failed_query`, except those in use."""
         unused = [
             query
             for query, execution in self._recent_executions.items()
             if not execution.user_count
         ]
-        for query in unused[: max(0, len(self._recent_executions) - limit)]:
+        excess = unused[: max(0, len(self._recent_executions) - limit)]
+        for query in {*excess, *(query for query in unused if query == failed_query)}:
             self._recent_executions.pop(query).scratch.__exit__(None, None, None)
 
 

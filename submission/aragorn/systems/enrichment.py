@@ -36,7 +36,7 @@ class Enrichment(Component):
         """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and
         precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        definitions = enrich_collection, load_enricher, select_texts, type(checkpoint.network)
+        definitions = enrich_collection, type(checkpoint), select_texts, type(checkpoint.network)
         code_hash = code_fingerprint(
             *(definition.__module__ for definition in definitions), shallow=(__name__,)
         )

@@ -39,30 +39,23 @@ SERVICES = (__name__, "aragorn.storage.checkpoint_directory")
 
 
 class Memo:
-    """An in-memory cache of results and errors, by owner and name."""
+    """An in-memory cache of results, by owner and name; a failed computation is repeated."""
 
     def __init__(self) -> None:
-        self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
+        self._results: dict[Hashable, Any] = {}
         # by owner and name; one thread computes, while others wait
         self._locks: dict[Hashable, RLock] = {}
         self._lock = Lock()  # of the locks
 
     def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first call of `compute` for this owner and name, or raise its
-        error."""
+        """Return the result of the first successful call of `compute` for this owner and name."""
         with self._lock:
             lock = self._locks.setdefault((owner, name), RLock())
         with lock:
-            if (owner, name) not in self._outcomes:
-                try:
-                    with as_memory_errors(name):
-                        self._outcomes[owner, name] = compute(), None
-                except Exception as exception:
-                    self._outcomes[owner, name] = None, exception
-            result, error = self._outcomes[owner, name]
-        if error is not None:
-            raise error
-        return cast(T, result)
+            if (owner, name) not in self._results:
+                with as_memory_errors(name):
+                    self._results[owner, name] = compute()
+            return cast(T, self._results[owner, name])
 
 
 class CheckpointStore:
@@ -240,6 +233,7 @@ class Execution:
         self.input, self.checkpoints, self.cache_directory = dataset, checkpoints, cache
         self.device, self.engine = device, engine
         self.stopwatch, self._memo = dataset.stopwatch, Memo()
+        self.errors: dict[Stage, Exception] = {}  # of rankings
 
     @property
     def device_and_precision(self) -> str:
@@ -270,18 +264,23 @@ class Execution:
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
         """Return a stage's ranking, which is computed once; if the computation failed, raise its
         error again."""
-        return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
+        if stage in self.errors:
+            raise self.errors[stage]
+        try:
+            return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
+        except Exception as error:
+            self.errors[stage] = error
+            raise
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first call of `compute` for this owner and name, or raise its
-        error."""
+        """Return the result of the first successful call of `compute` for this owner and name."""
         return self._memo.get_or_compute(owner, name, compute)
 
     def compute_once_per_collection(
         self, owner: Hashable, name: str, compute: Callable[[], T]
     ) -> T:
-        """Return the result of the first call of `compute`, which may depend on the collection but
-        not on the topics."""
+        """Return the result of the first successful call of `compute`, which may depend on the
+        collection but not on the topics."""
         return self.compute_once(owner, name, compute)
 
     def compute_cache_key(self, component: Component) -> str:

@@ -27,8 +27,9 @@ class NetworkStage(Stage):
         """Return the checkpoint's fingerprint, the hash of the network's code, and the device and
         precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
+        # not that of `load_checkpoint`, a method inherited from another module
         code_hash = code_fingerprint(
-            load_checkpoint.__module__, type(checkpoint.network).__module__
+            RankerCheckpoint.__module__, type(checkpoint.network).__module__
         )
         return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
 

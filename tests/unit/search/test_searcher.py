@@ -1,7 +1,9 @@
 """Tests of the selected systems, of temporary files, of concurrent requests, and of queries that
 need missing vectors."""
 
+import errno
 import logging
+import os
 import re
 import tempfile
 import zlib
@@ -15,8 +17,9 @@ import numpy as np
 import pytest
 import torch
 from aragorn.engine.base import CPU
+from aragorn.errors import OutputError
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval import dense
+from aragorn.retrieval import dense, sparse_matrix
 from aragorn.retrieval.encoding_estimate import EncodingEstimate
 from aragorn.search import load_system
 from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
@@ -78,6 +81,20 @@ def test_files_of_a_query_are_deleted_when_it_is_evicted(
             # plus the directory of indexes
             assert len(list(tmp_path.iterdir())) == min(index + 1, MAX_CACHED_QUERIES) + 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("system", ["dirichlet", "snrm"])
+def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatch: Patch) -> None:
+    def fill_disk(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as searcher:
+        with monkeypatch.context() as patch:
+            patch.setattr(sparse_matrix, "allocate_npy", fill_disk)
+            with pytest.raises(OutputError, match="No space left"):
+                searcher.search(ENCODED, [get_system(system)], SearchOptions())
+        [result] = searcher.search(ENCODED, [get_system(system)], SearchOptions()).system_results
+        assert (result.error, len(result.hits)) == (None, 5)
 
 
 # functions whose first uses are concurrent

@@ -35,8 +35,8 @@ class ListwiseLoss:
         return self.sum_terms(labels, scores) / self.count_weights(labels)
 
     def sum_terms(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum of the loss terms, to be divided by the batch's
-        `weight_count`."""
+        """Return the weighted sum of the loss terms, to be divided by `count_weights` of all labels
+        of the batch."""
         return (
             self.compute_weights(labels)
             * self.compute_terms(labels, scores.masked_fill(labels < 0, 0))

@@ -127,7 +127,7 @@ class FusionEvaluation:
         Returns:
             Values by table and row. `ablation`: the fusion, and the fusion without each feature, if
             a remaining member adds documents to the pool; `ablation_repeated`: the same, averaged
-            over REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
+            over `N_REPETITIONS`; `candidates`: the fusion, and the fusion with each candidate member;
             `learners`: the fusion with each learner, ridge regression first.
         """
         full, features, repetitions = (

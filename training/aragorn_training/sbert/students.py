@@ -85,7 +85,7 @@ class StudentResult(msgspec.Struct):
 
 
 class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
-    """Experiment with one network per Variant; networks are trained on demand and cached in the
+    """Experiment with one network per `TrainingVariant`; networks are trained on demand and cached in the
     working directory."""
 
     name, unit, result_type = "students", "networks", StudentResult
