@@ -19,13 +19,13 @@ import pandas as pd
 import pytest
 import torch
 from aragorn.__main__ import main as run_submission
-from aragorn.data.dataset import Dataset
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.inference import enrichment
 from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.io.dataset import Dataset
 from aragorn.models.bert import BERTRanker
 from aragorn.models.enrichers.deepct import DeepCT
 from aragorn.models.enrichers.targer import TARGER

@@ -199,9 +199,9 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _explain(args: argparse.Namespace) -> None:
-    from aragorn.data.dataset import Dataset
     from aragorn.explain import explain
     from aragorn.inference.device import choose_device, choose_precision
+    from aragorn.io.dataset import Dataset
     from aragorn.storage.cache_directory import CacheDirectory
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.data.args_me import ArgsMeReader
-from aragorn.data.args_me_ids import find_mismatched_ids
-from aragorn.data.collection import select_collection, validate_collection
-from aragorn.data.dataset import Dataset
-from aragorn.data.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.errors import (
     CheckFailedError,
     CheckpointError,
@@ -19,6 +14,11 @@ from aragorn.errors import (
     abbreviate_list,
     pluralise,
 )
+from aragorn.io.args_me import ArgsMeReader
+from aragorn.io.args_me_ids import find_mismatched_ids
+from aragorn.io.collection import select_collection, validate_collection
+from aragorn.io.dataset import Dataset
+from aragorn.io.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.output.run_directory import is_edited
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic

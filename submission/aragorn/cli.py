@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from aragorn.data.orders import AUTO_ORDER, ORDERS
 from aragorn.errors import SubmissionError, abbreviate, as_memory_errors, escape_unprintable
+from aragorn.io.orders import AUTO_ORDER, ORDERS
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from aragorn.progress import configure_logging
 from aragorn.standard_streams import handle_stream_errors

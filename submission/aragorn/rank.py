@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.data.dataset import Dataset
-from aragorn.data.orders import Order
-from aragorn.data.runs import find_run
 from aragorn.engine.base import Engine
 from aragorn.engine.factory import open_chosen_engine
 from aragorn.errors import (
@@ -20,6 +17,9 @@ from aragorn.errors import (
     abbreviate_list,
 )
 from aragorn.inference.device import choose_device, choose_precision, limit_threads
+from aragorn.io.dataset import Dataset
+from aragorn.io.orders import Order
+from aragorn.io.runs import find_run
 from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from aragorn.output.run_directory import RunDirectory, list_other_runs
 from aragorn.output.runs import check_tag, format_run

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from aragorn.data.dataset import Dataset
 from aragorn.engine.base import CPU
 from aragorn.inference.device import choose_precision, move_to_device
 from aragorn.inference.enricher_checkpoint import load_enricher
@@ -18,6 +17,7 @@ from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
 from aragorn.retrieval.dense import encode_texts

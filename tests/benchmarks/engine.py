@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from aragorn.data.document_store import DocumentStore
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.engine.factory import open_engine
 from aragorn.engine.ray_engine import RayEngine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.retrieval.dense import encode_shard

@@ -16,7 +16,6 @@ import numpy as np
 import onnxruntime
 import openvino
 import torch
-from aragorn.data.dataset import Dataset
 from aragorn.engine.base import CPU
 from aragorn.inference.device import (
     batch_by_length,
@@ -28,6 +27,7 @@ from aragorn.inference.enricher_checkpoint import load_enricher
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.io.dataset import Dataset
 from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad
 from aragorn.paths import CHECKPOINT_DIR

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
-from aragorn.data.args_me import find_corpus_files, read_arguments
-from aragorn.data.document_store import open_document_store
-from aragorn.data.runs import read_run
+from aragorn.io.args_me import find_corpus_files, read_arguments
+from aragorn.io.document_store import open_document_store
+from aragorn.io.runs import read_run
 from aragorn.output.ir_metadata import measure_peak_memory
 from aragorn.search.corpus import Corpus
 from aragorn.storage.cache_directory import CacheDirectory

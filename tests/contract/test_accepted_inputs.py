@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aragorn.data.dataset import Dataset
-from aragorn.data.run_validation import find_run_issues
-from aragorn.data.runs import read_run
+from aragorn.io.dataset import Dataset
+from aragorn.io.run_validation import find_run_issues
+from aragorn.io.runs import read_run
 from aragorn_training.evaluation.qrels import read_qrels
 
 from tests.conftest import PREMISE, make_argument

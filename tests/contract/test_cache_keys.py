@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aragorn.data.document_store import DocumentStore
+from aragorn.io.document_store import DocumentStore
 from aragorn.retrieval.vector_store import VectorStore
 from aragorn.storage import code_fingerprint as fingerprint_module
 from aragorn.storage.artifact_store import ArtifactStore

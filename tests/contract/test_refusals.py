@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from aragorn.data.run_validation import find_run_issues
+from aragorn.io.run_validation import find_run_issues
 from aragorn_training.__main__ import main as training
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from aragorn.data.runs import read_run
+from aragorn.io.runs import read_run
 from aragorn.systems.execution import Component
 
 from tests.conftest import ROOT

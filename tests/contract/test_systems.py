@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn.data.dataset import Dataset
 from aragorn.engine.base import CPU
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
 from aragorn.search.corpus import Corpus

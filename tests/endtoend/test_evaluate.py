@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from aragorn.__main__ import main as aragorn
-from aragorn.data.runs import read_run
+from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
 from aragorn_training.evaluation.qrels import read_qrels

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.data.runs import read_run
 from aragorn.fusion.linear import LinearFusion
+from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.data.dataset import Dataset
-from aragorn.data.runs import read_run
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.io.dataset import Dataset
+from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run

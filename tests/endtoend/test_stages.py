@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 from aragorn.__main__ import main
-from aragorn.data.runs import read_run
 from aragorn.engine.base import CPU
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.io.runs import read_run
 from aragorn.retrieval import dense as retrieval_dense
 from aragorn.retrieval.dense import encode_queries
 from aragorn.systems import dense

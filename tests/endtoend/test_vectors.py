@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from aragorn.data.dataset import Dataset
 from aragorn.engine.base import CPU
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval import dense
 from aragorn.retrieval.vector_store import VECTORS_FILE, VectorStore

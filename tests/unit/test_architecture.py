@@ -12,7 +12,7 @@ LAYERS = [
     ["aragorn"],
     ["aragorn/fusion", "aragorn/storage", "aragorn/text"],
     [
-        "aragorn/data",
+        "aragorn/io",
         "aragorn/engine",
         "aragorn/models",
         "aragorn_training",

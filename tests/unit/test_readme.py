@@ -24,7 +24,7 @@ from aragorn_training.report.readme import SECTION_FILES, update_readmes
 from tests.conftest import ROOT, SAMPLE
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
-    "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/aragorn/data/README.md",
+    "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/aragorn/io/README.md",
     "submission/aragorn/systems/README.md",
     "submission/aragorn/search/README.md", "training/README.md",
     "training/aragorn_training/studies/README.md",

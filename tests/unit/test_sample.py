@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from aragorn.data.args_me_ids import find_mismatched_ids
-from aragorn.data.collection import select_collection
-from aragorn.data.dataset import Dataset
-from aragorn.data.topics import find_topic_files, read_topics
+from aragorn.io.args_me_ids import find_mismatched_ids
+from aragorn.io.collection import select_collection
+from aragorn.io.dataset import Dataset
+from aragorn.io.topics import find_topic_files, read_topics
 from aragorn_training.evaluation.qrels import read_qrels
 
 from tests.conftest import REAL_DATA, SAMPLE

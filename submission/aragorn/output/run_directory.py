@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from aragorn.data.input_files import find_files
-from aragorn.data.runs import find_run
 from aragorn.errors import OutputError
+from aragorn.io.input_files import find_files
+from aragorn.io.runs import find_run
 from aragorn.signals import on_interrupt
 from aragorn.storage.artifact_store import ArtifactStore, compute_xxh3, read_manifest
 from aragorn.storage.atomic_files import (

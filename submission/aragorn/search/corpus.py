@@ -9,9 +9,9 @@ from typing import Self
 
 import pandas as pd
 
-from aragorn.data.args_me import ArgsMeReader
-from aragorn.data.dataset import Dataset
-from aragorn.data.readers import DatasetReader, open_reader
+from aragorn.io.args_me import ArgsMeReader
+from aragorn.io.dataset import Dataset
+from aragorn.io.readers import DatasetReader, open_reader
 from aragorn.storage.hashing import combine_hashes
 from aragorn.timing import Stopwatch
 

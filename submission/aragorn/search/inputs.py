@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from aragorn.data.input_files import is_invalid_id
 from aragorn.errors import InputError, UsageError, abbreviate
+from aragorn.io.input_files import is_invalid_id
 from aragorn.search.corpus import Corpus
 
 MAX_QUERY_CHARACTERS = 10_000

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from aragorn.data.argument_metadata import ArgumentMetadata
 from aragorn.errors import SubmissionError
+from aragorn.io.argument_metadata import ArgumentMetadata
 from aragorn.search.snippets import Highlight, Snippet
 from aragorn.systems.explanation import ExplanationRow, ScoreExplanation, select_largest
 

@@ -17,9 +17,9 @@ import pandas as pd
 import torch
 
 from aragorn.context import set_variable
-from aragorn.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.inference.device import set_thread_count
+from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
 from aragorn.retrieval.encoding_estimate import EncodingEstimate, Listener, encoding_listener

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from aragorn.data.dataset import Dataset
 from aragorn.errors import InputError, SubmissionError, UsageError
+from aragorn.io.dataset import Dataset
 from aragorn.paths import SAMPLE_INPUT
 from aragorn.search import page
 from aragorn.search.background import BackgroundSearches

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from aragorn.data.dataset import Dataset
-from aragorn.data.document_store import DocumentStore, input_code_fingerprint, open_document_store
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError, as_memory_errors
 from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
 from aragorn.inference.pair_scoring import TokenCache, TokenSource
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import DocumentStore, input_code_fingerprint, open_document_store
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.atomic_files import recover_directory

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aragorn.__main__ import main
-from aragorn.data.run_validation import (
+from aragorn.io.run_validation import (
     ACCEPTED,
     STRICTER,
     TIRA_ERROR,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn.data.dataset import Dataset
 from aragorn.errors import SubmissionError, UsageError
+from aragorn.io.dataset import Dataset
 from aragorn.search import load_system
 from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query

@@ -4,8 +4,8 @@ import re
 from io import StringIO
 
 import pytest
-from aragorn.data.argument_metadata import ArgumentMetadata
 from aragorn.errors import CheckpointError
+from aragorn.io.argument_metadata import ArgumentMetadata
 from aragorn.search.page import PageParams, SiteSettings, render_results, split_segments
 from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern

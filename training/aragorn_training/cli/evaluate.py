@@ -113,8 +113,8 @@ def add_parsers(commands: cli.Commands) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from aragorn.data.dataset import Dataset
-    from aragorn.data.runs import read_run
+    from aragorn.io.dataset import Dataset
+    from aragorn.io.runs import read_run
 
     from aragorn_training.evaluation import tables
     from aragorn_training.evaluation.evaluate import evaluate_run
@@ -151,7 +151,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _compare_two_runs(args: argparse.Namespace) -> None:
-    from aragorn.data.runs import find_run, read_run
+    from aragorn.io.runs import find_run, read_run
     from aragorn.storage.atomic_files import create_directory
 
     from aragorn_training.evaluation.comparison import (

@@ -191,8 +191,8 @@ def open_execution(
 ) -> Iterator[Execution]:
     """Open an execution on the input; if `cache_dir` is None, the cache is a temporary directory in
     `output_dir`."""
-    from aragorn.data.dataset import Dataset
     from aragorn.inference.device import choose_device, choose_precision
+    from aragorn.io.dataset import Dataset
     from aragorn.storage.cache_directory import CacheDirectory
     from aragorn.systems.execution import CheckpointStore, Execution
 

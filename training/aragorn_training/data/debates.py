@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from aragorn.data.args_me_records import decode_arguments
-from aragorn.data.input_files import as_input_errors
+from aragorn.io.args_me_records import decode_arguments
+from aragorn.io.input_files import as_input_errors
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import normalise
 from rapidfuzz import fuzz, process

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from aragorn.data.args_me import find_corpus_files
-from aragorn.data.dataset import Dataset
-from aragorn.data.input_files import raise_first
-from aragorn.data.topics import read_topics
 from aragorn.errors import InputError
+from aragorn.io.args_me import find_corpus_files
+from aragorn.io.dataset import Dataset
+from aragorn.io.input_files import raise_first
+from aragorn.io.topics import read_topics
 from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from aragorn.data.args_me import find_corpus_files, read_arguments
-from aragorn.data.collection import select_collection, validate_collection
-from aragorn.data.input_files import raise_first
-from aragorn.data.runs import read_run
 from aragorn.errors import InputError
+from aragorn.io.args_me import find_corpus_files, read_arguments
+from aragorn.io.collection import select_collection, validate_collection
+from aragorn.io.input_files import raise_first
+from aragorn.io.runs import read_run
 from aragorn.progress import track
 from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from aragorn.storage.code_fingerprint import code_fingerprint

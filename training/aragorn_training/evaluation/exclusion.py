@@ -5,8 +5,8 @@ from collections.abc import Set
 from pathlib import Path
 
 import pandas as pd
-from aragorn.data.trec_lines import read_trec_lines
 from aragorn.errors import InputError
+from aragorn.io.trec_lines import read_trec_lines
 
 log = logging.getLogger(__name__)
 

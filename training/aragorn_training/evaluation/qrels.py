@@ -5,9 +5,9 @@ from collections.abc import Set
 from pathlib import Path
 
 import pandas as pd
-from aragorn.data.input_files import ID_RULE, is_invalid_id
-from aragorn.data.trec_lines import TrecLine, describe_field_count, parse_float, read_trec_lines
 from aragorn.errors import InputError, abbreviate, pluralise
+from aragorn.io.input_files import ID_RULE, is_invalid_id
+from aragorn.io.trec_lines import TrecLine, describe_field_count, parse_float, read_trec_lines
 
 log = logging.getLogger(__name__)
 

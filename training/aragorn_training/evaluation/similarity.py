@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from aragorn.data.orders import Order
-from aragorn.data.runs import read_run
 from aragorn.errors import (
     MAX_NAMES_LISTED,
     InputError,
@@ -16,6 +14,8 @@ from aragorn.errors import (
     escape_undecodable,
     pluralise,
 )
+from aragorn.io.orders import Order
+from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from scipy.stats import kendalltau, pearsonr, spearmanr
 

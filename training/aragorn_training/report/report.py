@@ -13,10 +13,10 @@ from typing import Any
 import jinja2
 import numpy as np
 import pandas as pd
-from aragorn.data.dataset import Dataset
-from aragorn.data.orders import Order
-from aragorn.data.runs import read_run
 from aragorn.errors import InputError, pluralise
+from aragorn.io.dataset import Dataset
+from aragorn.io.orders import Order
+from aragorn.io.runs import read_run
 from aragorn.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from aragorn.progress import track
 from aragorn.storage.artifact_store import read_manifest

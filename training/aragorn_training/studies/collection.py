@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 import pandas as pd
-from aragorn.data.args_me import find_corpus_files, read_arguments
-from aragorn.data.args_me_ids import find_mismatched_ids
-from aragorn.data.collection import select_collection
-from aragorn.data.input_files import raise_first
+from aragorn.io.args_me import find_corpus_files, read_arguments
+from aragorn.io.args_me_ids import find_mismatched_ids
+from aragorn.io.collection import select_collection
+from aragorn.io.input_files import raise_first
 
 ALL_FILES, OUTSIDE = "all", "outside the input"  # last two rows
 

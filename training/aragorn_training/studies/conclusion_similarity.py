@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from aragorn.data.args_me import find_corpus_files, read_arguments
-from aragorn.data.collection import select_collection
-from aragorn.data.input_files import raise_first
 from aragorn.errors import InputError
+from aragorn.io.args_me import find_corpus_files, read_arguments
+from aragorn.io.collection import select_collection
+from aragorn.io.input_files import raise_first
 from aragorn.text.normalisation import normalise
 from aragorn.text.vocabulary import FIRST_TERM_ID
 from rapidfuzz import fuzz, process

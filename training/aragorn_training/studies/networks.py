@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from aragorn.data.collection import select_collection
-from aragorn.data.dataset import Dataset
-from aragorn.data.runs import read_run
 from aragorn.errors import InputError
 from aragorn.fusion.regression import MEMBER_DEPTH, RegressionEnsemble
+from aragorn.io.collection import select_collection
+from aragorn.io.dataset import Dataset
+from aragorn.io.runs import read_run
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
 from aragorn.storage.checkpoint_directory import METRICS, read_json

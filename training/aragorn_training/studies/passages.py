@@ -4,9 +4,9 @@ section 3.2)."""
 from pathlib import Path
 
 import pandas as pd
-from aragorn.data.args_me import find_corpus_files, read_arguments
-from aragorn.data.collection import select_collection
-from aragorn.data.input_files import raise_first
+from aragorn.io.args_me import find_corpus_files, read_arguments
+from aragorn.io.collection import select_collection
+from aragorn.io.input_files import raise_first
 from aragorn.text.index_terms import TermAnalyser
 
 from aragorn_training.data.debates import read_topics

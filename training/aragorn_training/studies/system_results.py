@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from aragorn.data.runs import read_run
 from aragorn.errors import InputError
+from aragorn.io.runs import read_run
 from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from aragorn.data.args_me import find_corpus_files
 from aragorn.errors import InputError, UsageError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
+from aragorn.io.args_me import find_corpus_files
 from aragorn.models.enrichers.deepct import DeepCT
 from aragorn.models.padding import PaddedTexts, pad
 from aragorn.storage.hashing import hash_input_files

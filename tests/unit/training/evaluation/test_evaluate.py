@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn.data.dataset import Dataset
-from aragorn.data.runs import read_run
+from aragorn.io.dataset import Dataset
+from aragorn.io.runs import read_run
 from aragorn_training.evaluation.evaluate import (
     ALL,
     BPREF,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.data.runs import read_run
+from aragorn.io.runs import read_run
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import Execution, iter_components

@@ -10,9 +10,9 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from aragorn.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run, read_run
-from aragorn.data.supplied_rankings import format_missing, suggest_normalisation
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list, pluralise
+from aragorn.io.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run, read_run
+from aragorn.io.supplied_rankings import format_missing, suggest_normalisation
 from aragorn.rankings import MAX_DEPTH, TAG_PATTERN
 
 TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # TIRA's limits

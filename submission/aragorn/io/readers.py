@@ -6,12 +6,12 @@ from typing import Protocol
 
 import pandas as pd
 
-from aragorn.data.args_me import ARGS_ME_FILES, PORTAL_FILES, ArgsMeReader
-from aragorn.data.input_files import describe_missing, find_files
-from aragorn.data.tirex import DOCUMENTS_FILES, QUERIES_FILES, RERANK_FILES, TirexReader
-from aragorn.data.topics import TOPIC_FILES
-from aragorn.data.unsupported_formats import describe_unsupported_corpus
 from aragorn.errors import InputError
+from aragorn.io.args_me import ARGS_ME_FILES, PORTAL_FILES, ArgsMeReader
+from aragorn.io.input_files import describe_missing, find_files
+from aragorn.io.tirex import DOCUMENTS_FILES, QUERIES_FILES, RERANK_FILES, TirexReader
+from aragorn.io.topics import TOPIC_FILES
+from aragorn.io.unsupported_formats import describe_unsupported_corpus
 
 SINGLE_FILES = (TOPIC_FILES, *PORTAL_FILES, *QUERIES_FILES, *RERANK_FILES)
 CORPUS_FILES = (*ARGS_ME_FILES, *DOCUMENTS_FILES)  # each a whole corpus

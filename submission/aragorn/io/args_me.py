@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aragorn.data.args_me_records import Argument, iter_arguments, read_corpus_file
-from aragorn.data.collection import MIN_PREMISE_WORDS
-from aragorn.data.input_files import batched, describe_missing, find_files, raise_on_error
-from aragorn.data.topics import find_topic_files, read_topics
-from aragorn.data.unsupported_formats import describe_unsupported_corpus
 from aragorn.errors import InputError, abbreviate, describe_subdirectories, pluralise
+from aragorn.io.args_me_records import Argument, iter_arguments, read_corpus_file
+from aragorn.io.collection import MIN_PREMISE_WORDS
+from aragorn.io.input_files import batched, describe_missing, find_files, raise_on_error
+from aragorn.io.topics import find_topic_files, read_topics
+from aragorn.io.unsupported_formats import describe_unsupported_corpus
 from aragorn.timing import pause_gc
 
 log = logging.getLogger(__name__)

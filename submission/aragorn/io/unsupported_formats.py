@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from aragorn.data.input_files import find_files, iter_lines
+from aragorn.io.input_files import find_files, iter_lines
 
 TABLE_PATTERNS = ("*.csv", "*.tsv")
 TABLE_HINT = (

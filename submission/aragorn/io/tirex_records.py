@@ -14,11 +14,11 @@ import msgspec
 import pandas as pd
 from msgspec import UNSET
 
-from aragorn.data.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yield_input_errors
-from aragorn.data.json_errors import describe_line_error, scan
-from aragorn.data.topics import describe_invalid_qid
-from aragorn.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir
 from aragorn.errors import InputError, abbreviate
+from aragorn.io.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yield_input_errors
+from aragorn.io.json_errors import describe_line_error, scan
+from aragorn.io.topics import describe_invalid_qid
+from aragorn.io.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 RANK_LIMIT = 10**9  # ranks must be smaller

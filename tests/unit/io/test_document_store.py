@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from aragorn.data.collection import select_collection
-from aragorn.data.dataset import Dataset
-from aragorn.data.document_store import create_database, fetch_rows, open_document_store
-from aragorn.data.input_files import BATCH_SIZE
+from aragorn.io.collection import select_collection
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import create_database, fetch_rows, open_document_store
+from aragorn.io.input_files import BATCH_SIZE
 from aragorn.storage.cache_directory import CacheDirectory
 
 from tests.conftest import PREMISE, Log, Patch, make_argument
@@ -63,8 +63,8 @@ def test_second_execution_reads_no_corpus(
     assert (
         "3 of 5 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
     )
-    monkeypatch.setattr("aragorn.data.args_me.read_arguments", None)  # calling it fails
-    monkeypatch.setattr("aragorn.data.args_me.ArgsMeReader.iter_batches", None)
+    monkeypatch.setattr("aragorn.io.args_me.read_arguments", None)  # calling it fails
+    monkeypatch.setattr("aragorn.io.args_me.ArgsMeReader.iter_batches", None)
     assert query_all(directory, tmp_path / "work") == EXPECTED
 
 

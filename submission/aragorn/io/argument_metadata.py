@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from aragorn.data.args_me import PORTALS
-from aragorn.data.args_me_records import decode_arguments
-from aragorn.data.document_store import create_database, fetch_rows
 from aragorn.errors import InputError
+from aragorn.io.args_me import PORTALS
+from aragorn.io.args_me_records import decode_arguments
+from aragorn.io.document_store import create_database, fetch_rows
 from aragorn.storage.cache_directory import CacheDirectory
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from aragorn.data.args_me_ids import find_mismatched_ids, hash_java_string
-from aragorn.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
+from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
+from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.search.corpus import Corpus
 from aragorn.storage.cache_directory import CacheDirectory
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from aragorn.data import input_files
-from aragorn.data.input_files import (
+from aragorn.errors import InputError, abbreviate, abbreviate_list, describe_subdirectories
+from aragorn.io import input_files
+from aragorn.io.input_files import (
     ID_RULE,
     collect,
     find_files,
@@ -15,7 +16,6 @@ from aragorn.data.input_files import (
     read_bytes,
     yield_input_errors,
 )
-from aragorn.errors import InputError, abbreviate, abbreviate_list, describe_subdirectories
 
 EXPECTED = (
     "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"

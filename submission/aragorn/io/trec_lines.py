@@ -6,8 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from aragorn.data.input_files import read_text
 from aragorn.errors import abbreviate, pluralise
+from aragorn.io.input_files import read_text
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid

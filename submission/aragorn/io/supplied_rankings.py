@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
-from aragorn.data.orders import Order
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
+from aragorn.io.orders import Order
 from aragorn.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)

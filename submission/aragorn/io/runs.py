@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from aragorn.data.input_files import ID_RULE, find_files, is_invalid_id
-from aragorn.data.orders import Order
-from aragorn.data.supplied_rankings import sort_ranking
-from aragorn.data.trec_lines import (
+from aragorn.errors import InputError, abbreviate, pluralise
+from aragorn.io.input_files import ID_RULE, find_files, is_invalid_id
+from aragorn.io.orders import Order
+from aragorn.io.supplied_rankings import sort_ranking
+from aragorn.io.trec_lines import (
     TrecLine,
     describe_field_count,
     parse_float,
     parse_integer,
     read_trec_lines,
 )
-from aragorn.errors import InputError, abbreviate, pluralise
 
 RUN_FILES = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory
 FORMAT = "`qid Q0 docno rank score tag`"

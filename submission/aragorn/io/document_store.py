@@ -15,10 +15,10 @@ from typing import Any, Self
 import msgspec
 import pandas as pd
 
-from aragorn.data.collection import count_words, log_collection_size, validate_collection
-from aragorn.data.dataset import Dataset
-from aragorn.data.input_files import raise_first
 from aragorn.errors import OutputError
+from aragorn.io.collection import count_words, log_collection_size, validate_collection
+from aragorn.io.dataset import Dataset
+from aragorn.io.input_files import raise_first
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.code_fingerprint import code_fingerprint

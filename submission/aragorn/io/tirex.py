@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.data import tirex_records as fields
-from aragorn.data.input_files import batched, find_files, raise_first, raise_on_error
-from aragorn.data.tirex_records import Field, iter_records, read_records
-from aragorn.data.topics import TOPIC_FILES, sort_topics
-from aragorn.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
 from aragorn.errors import InputError, abbreviate, pluralise
+from aragorn.io import tirex_records as fields
+from aragorn.io.input_files import batched, find_files, raise_first, raise_on_error
+from aragorn.io.tirex_records import Field, iter_records, read_records
+from aragorn.io.topics import TOPIC_FILES, sort_topics
+from aragorn.io.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from aragorn.data import input_files, json_errors
-from aragorn.data.input_files import ID_RULE, is_invalid_id, iter_lines, yield_input_errors
-from aragorn.data.json_errors import Buffer, SyntaxIssue, scan
 from aragorn.errors import InputError, abbreviate
+from aragorn.io import input_files, json_errors
+from aragorn.io.input_files import ID_RULE, is_invalid_id, iter_lines, yield_input_errors
+from aragorn.io.json_errors import Buffer, SyntaxIssue, scan
 from aragorn.timing import pause_gc
 
 T = TypeVar("T")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.data.input_files import find_files, raise_first
-from aragorn.data.orders import Order
-from aragorn.data.readers import open_reader
-from aragorn.data.runs import find_run, read_run
-from aragorn.data.supplied_rankings import sort_ranking, validate_supplied_ranking
 from aragorn.errors import UsageError, abbreviate, abbreviate_list, suggest
+from aragorn.io.input_files import find_files, raise_first
+from aragorn.io.orders import Order
+from aragorn.io.readers import open_reader
+from aragorn.io.runs import find_run, read_run
+from aragorn.io.supplied_rankings import sort_ranking, validate_supplied_ranking
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.hashing import combine_hashes, hash_input_files
 from aragorn.timing import Stopwatch
