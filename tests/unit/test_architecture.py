@@ -40,7 +40,6 @@ COMMANDS = {"__main__", "cli", "rank", "check", "explain"}
 PLACES = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
     "inflect": ("aragorn/text/",),
-    "nltk": ("aragorn/text/",),
     "transformers": ("aragorn_training/",),  # slow to import
     "ray": ("aragorn/engine/ray_engine.py",),  # optional
     "openvino": ("aragorn/models/openvino_bert.py",),  # optional

@@ -5,8 +5,6 @@ docno, terms alphabetically. The frequencies are those in the texts, or those th
 assigns.
 
 terms.txt        terms, one per line
-words.npy        (words,) bytes: ASCII words with at most 20 characters, ascending; none without a
-stemmer stems.npy        (words,) int32: the words' terms, which saves loading the stemmer
 occurrences.npy  (terms,) int64: collection frequencies (cf)
 lengths.npy      (documents,) int32: document lengths (dl)
 terms-*.npy      terms × documents: term frequencies (tf) in CSR format (see `sparse_matrix`)
@@ -16,7 +14,7 @@ documents-*.npy  documents × terms: the same frequencies
 import logging
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -45,16 +43,8 @@ log = logging.getLogger(__name__)
 SHARD_SIZE = 16384  # documents per shard
 TOKENISE_BATCH = 256  # documents per batch
 SHARDS_DIR = "parts"
-WORD_DTYPE = np.dtype("S20")
 MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
-INDEX_FILES = (
-    "terms.txt",
-    "occurrences.npy",
-    "lengths.npy",
-    *MATRIX_FILES,
-    "words.npy",
-    "stems.npy",
-)
+INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
 
 
 class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,15 +71,12 @@ class TermIndex:
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open the files, in the order of `INDEX_FILES`, of an index that was built with these
         settings."""
-        self._settings, self.analyser = settings, TermAnalyser(settings.stemmer, self._find_stem)
-        terms, cf, lengths, *matrices, words, stems = files
+        self._settings, self.analyser = settings, TermAnalyser(settings.stemmer)
+        terms, cf, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
         self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
-        self._words, self._stems = (
-            np.asarray(np.load(file, mmap_mode="r")) for file in (words, stems)
-        )
         self._df, self._cf = (
             np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(cf))
         )
@@ -98,15 +85,6 @@ class TermIndex:
     def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query in text order, with repetitions."""
         return self.analyser.analyse(text)
-
-    def _find_stem(self, word: str) -> str | None:
-        """Return the stem of a word of words.npy, or None."""
-        if len(word) > WORD_DTYPE.itemsize or not word.isascii():
-            return None
-        key = np.bytes_(word, "ascii")
-        position = int(np.searchsorted(self._words, key))
-        is_known = position < len(self._words) and self._words[position] == key
-        return self.terms[self._stems[position]] if is_known else None
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
         """Count the terms of each document `conclusion premise`; the documents need not be
@@ -199,8 +177,6 @@ class _ShardCounts(msgspec.Struct):
     distinct_counts: bytes  # (documents,) number of distinct terms per document
     term_ids: bytes  # (entries,) positions in `terms`
     frequencies: bytes  # (entries,) term frequencies
-    words: bytes  # (words,) WORD_DTYPE, see words.npy
-    stems: bytes  # (words,) positions in `terms`
 
     def get_array(self, name: str) -> np.ndarray:
         return np.frombuffer(getattr(self, name), np.int32)
@@ -266,8 +242,7 @@ def _merge_shards(
         return np.array([ids[term] for term in shard.terms], dtype=np.int32)
 
     df_by_shard, collection_frequencies = [], np.zeros(len(terms), dtype=np.int64)
-    words, stems = [np.empty(0, WORD_DTYPE)], [np.empty(0, np.int32)]
-    _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:9])
+    _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:])
     end = 0
     for shard in iter_shards():
         merged_ids = merge_ids(shard)
@@ -278,8 +253,6 @@ def _merge_shards(
         collection_frequencies += np.bincount(term, weights=frequency, minlength=len(terms)).astype(
             np.int64
         )
-        words.append(np.frombuffer(shard.words, WORD_DTYPE))
-        stems.append(merged_ids[shard.get_array("stems")])
     indices.flush()
     data.flush()
 
@@ -298,9 +271,6 @@ def _merge_shards(
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
     write_npy(files[1], collection_frequencies)
     write_npy(files[2], np.concatenate(lengths))
-    distinct_words, positions = np.unique(np.concatenate(words), return_index=True)
-    write_npy(files[9], distinct_words)
-    write_npy(files[10], np.concatenate(stems)[positions])
 
 
 @lru_cache(maxsize=1)
@@ -332,7 +302,7 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
                 packed_entries[starts], np.diff(starts, append=len(packed_entries)), len(ends)
             )
         )
-    return _encode_shard(token_ids, token_terms, analyser, arrays)
+    return _encode_shard(token_terms.terms, arrays)
 
 
 def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
@@ -361,7 +331,7 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
             np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
         )
         arrays.append(_unpack_entries(packed_entries[order][starts], frequency_sums, len(batch)))
-    return _encode_shard(map(str.encode, word_ids), word_terms, analyser, arrays)
+    return _encode_shard(word_terms.terms, arrays)
 
 
 class _TokenTerms(NamedTuple):
@@ -402,29 +372,12 @@ def _unpack_entries(
     return lengths, np.bincount(document, minlength=document_count), term, frequencies
 
 
-def _encode_shard(
-    tokens: Iterable[bytes],
-    token_terms: _TokenTerms,
-    analyser: TermAnalyser,
-    arrays: list[tuple[np.ndarray, ...]],
-) -> bytes:
-    """Concatenate the arrays of a shard's batches and encode them with its terms and the stems of
-    its words."""
+def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
+    """Concatenate the arrays of a shard's batches and encode them with its terms."""
     fields = (
         np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True)
     )
-    words, rows = [], []
-    for row, (token, size) in enumerate(zip(tokens, token_terms.sizes.tolist(), strict=True)):
-        if size and token.isascii() and len(token) <= WORD_DTYPE.itemsize and token in analyser:
-            words.append(token)
-            rows.append(row)
-    stems = token_terms.term_ids[token_terms.starts[rows]].astype(np.int32)
-    word_fields = (
-        (np.array(words, WORD_DTYPE).tobytes(), stems.tobytes())
-        if analyser.stemmer != "none"
-        else (b"", b"")
-    )
-    return msgspec.msgpack.encode(_ShardCounts(token_terms.terms, *fields, *word_fields))
+    return msgspec.msgpack.encode(_ShardCounts(terms, *fields))
 
 
 def _assign_ids(tokens: list[Any], ids: defaultdict[Any, int]) -> np.ndarray:

@@ -5,11 +5,11 @@ and stop words, and optionally stemmed.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Literal
 
 from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
+from aragorn.text.porter import stem
 
 Stemmer = Literal["porter", "none"]
 
@@ -37,43 +37,22 @@ def split_tokens(texts: Sequence[str]) -> list[bytes]:
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
     """Cached mapping from the tokens of `split_tokens` to the index terms of their words (usually
-    one; none for a stop word).
+    one; none for a stop word)."""
 
-    Args:
-        stemmer: Stemmer of the words.
-        find_stem: Function that returns the known stem of a word, or None. The stemmer is loaded at
-            the first unknown word.
-    """
-
-    def __init__(
-        self, stemmer: Stemmer, find_stem: Callable[[str], str | None] = lambda word: None
-    ) -> None:
+    def __init__(self, stemmer: Stemmer) -> None:
         super().__init__({END_OF_TEXT: ()})
-        self.stemmer, self._find_stem = stemmer, find_stem
+        self.stemmer = stemmer
 
     def __missing__(self, token: bytes) -> tuple[str, ...]:
         words = [token.decode()]
         if not token.isascii():
             words = _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(words[0]).lower()))
-        self[token] = terms = tuple(
-            self._stem(word) for word in words if word not in load_stop_words()
-        )
-        return terms
-
-    def _stem(self, word: str) -> str:
-        if self.stemmer == "none":
-            return word
-        return self._find_stem(word) or _load_porter_stemmer()(word)
+        terms = [word for word in words if word not in load_stop_words()]
+        if self.stemmer == "porter":
+            terms = [stem(term) for term in terms]
+        self[token] = tuple(terms)
+        return self[token]
 
     def analyse(self, text: str) -> list[str]:
         """Return the index terms of a text in order."""
         return [term for token in split_tokens([text]) for term in self[token]]
-
-
-@cache
-def _load_porter_stemmer() -> Callable[[str], str]:
-    """Load the Porter stemmer with Martin Porter's extensions."""
-    from nltk.stem.porter import PorterStemmer  # takes 1 s to import
-
-    stemmer = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
-    return lambda word: str(stemmer.stem(word, to_lowercase=False))

@@ -22,7 +22,6 @@ from aragorn.retrieval.lexical import (
 )
 from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.text import index_terms
 from aragorn.text.index_terms import TermAnalyser
 
 from tests.conftest import build_text_lookup
@@ -77,22 +76,6 @@ def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None
     assert index.get_postings("cages")[0].size == 0
     documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
     assert build_term_index(tmp_path / "same", documents).token_count == index.token_count
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_stems_of_indexed_words_need_no_stemmer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = build_term_index(
-        tmp_path,
-        DOCUMENTS.assign(conclusion="Zürich's hesitancies pneumonoultramicroscopics"),
-        IndexSettings(),
-    )
-    monkeypatch.setattr(index_terms, "_load_porter_stemmer", lambda: str.upper)
-    assert index.analyse_query("The “hesitancies” of zoo’s w10") == ["hesit", "zoo", "w10"]
-    # unknown, not ASCII, longer than 20 characters
-    words = ["cages", "zürichs", "pneumonoultramicroscopics"]
-    assert index.analyse_query(" ".join(words)) == [word.upper() for word in words]
 
 
 TEXTS = [

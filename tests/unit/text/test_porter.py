@@ -1,0 +1,44 @@
+"""Tests of Porter's stemmer against NLTK's, with its author's extensions, and by hand."""
+
+from itertools import chain
+
+import pytest
+from aragorn.paths import CHECKPOINT_DIR, PACKAGE_DIR
+from aragorn.text.index_terms import END_OF_TEXT, split_tokens
+from aragorn.text.porter import STEP_1A, STEP_2, STEP_3, STEP_4, stem
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk.stem.porter import PorterStemmer
+
+REFERENCE = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
+SUFFIXES = [*STEP_1A, *STEP_2, *STEP_3, *STEP_4, "e", "ed", "eed", "ing", "ll", "y"]
+BASES = st.text("aeiouyylrstwxz2é", max_size=6)
+
+
+def stem_by_nltk(word: str) -> str:
+    return REFERENCE.stem(word, to_lowercase=False)
+
+
+@pytest.mark.parametrize(("word", "expected"), [
+    ("is", "is"), ("caresses", "caress"), ("ponies", "poni"), ("feed", "feed"), ("agreed", "agre"), ("bled", "bled"),
+    ("sing", "sing"), ("hopping", "hop"), ("falling", "fall"), ("filing", "file"), ("sky", "sky"), ("rational", "ration"),
+    ("relational", "relat"), ("possibly", "possibl"), ("archaeology", "archaeolog"), ("adoption", "adopt"),
+    ("opinion", "opinion"), ("cease", "ceas"), ("rate", "rate"), ("controll", "control"), ("ing", "ing"), ("", ""),
+])  # fmt: skip
+def test_stem_of_a_word(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+def test_stems_of_sample_and_vocabularies_equal_those_of_nltk() -> None:
+    vocabularies = [CHECKPOINT_DIR.glob(name) for name in ("*/vocabulary.txt", "*/tokenizer.json")]
+    files = [*(PACKAGE_DIR / "sample").rglob("*.json"), *chain.from_iterable(vocabularies)]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    words = {token.decode() for token in split_tokens(texts) if token != END_OF_TEXT}
+    assert len(words) > 30_000
+    assert {word: stem(word) for word in words} == {word: stem_by_nltk(word) for word in words}
+
+
+@given(BASES, st.sampled_from(SUFFIXES), st.sampled_from(["", *SUFFIXES]))
+def test_stems_of_suffixed_words_equal_those_of_nltk(base: str, first: str, second: str) -> None:
+    word = base + first + second
+    assert stem(word) == stem_by_nltk(word)
