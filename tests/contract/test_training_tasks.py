@@ -361,20 +361,6 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
         spec.build_task(RECIPES[task], trainee, copy, CPU)
     with pytest.raises(InputError, match=command):
         spec.check_prepared(tmp_path / "none")
-    if task not in ("pairs", "quality"):  # data of several sources cannot be prepared again
-        with pytest.raises(UsageError, match=f"run `prepare {kind}`.* and `fit`"):
-            spec.prepare_again(tmp_path, tmp_path, {"qrels": {"judged": "0"}, "runs": {}})
-
-
-@pytest.mark.parametrize(
-    ("task", "folder"), [("quality", "quality"), ("term_weighting", "passages")]
-)
-def test_data_are_prepared_again_to_the_same_bytes(
-    task: str, folder: str, work: Path, corpus: Path, tmp_path: Path
-) -> None:
-    source = work.parent / "quality" if task == "quality" else corpus
-    RECIPES[task].task.prepare_again(source, tmp_path, {"qrels": {}, "runs": {}})
-    assert read_files(tmp_path / folder) == read_files(work / folder)
 
 
 @pytest.mark.parametrize("documents", ["unjudged", "unpooled"])

@@ -210,6 +210,22 @@ def test_plan_lists_states_and_missing_inputs(
     assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("remaining: ")
 
 
+def test_stored_checkpoints_are_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(Scheduler, "run", lambda self, names: started.extend(names) or started)
+    command = ["all", "-i", str(SAMPLE), "--work-dir", str(tmp_path), "--device", "cpu"]
+    assert main([*command, "--only", "ensemble_thesis", "--reuse"]) == 6
+    assert started == ["prepare pairs", "ensemble_thesis"]
+    output = capsys.readouterr().out
+    assert output.count(" OK ") >= 2 * 6
+    for name in ("gru", "vanilla_bert"):
+        copy = read_files(tmp_path / "checkpoints" / name)
+        assert copy == read_files(CHECKPOINT_DIR / name)
+    assert not (tmp_path / "checkpoints" / "ensemble_thesis").exists()
+
+
 @pytest.fixture
 def tiny_configs(tmp_path: Path) -> Path:
     """Copy the recipes for the sample, with an encoder of two small layers and random weights."""

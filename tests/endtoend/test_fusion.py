@@ -17,6 +17,7 @@ from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.qrels import read_qrels
@@ -192,7 +193,7 @@ def test_fusion_of_two_qrels_is_evaluated_by_both(members: Path) -> None:
 
 
 INVALID_RECIPES = [  # old text, new text, and part of the message
-    (RECIPE, "[members", "not a valid fusion recipe"),
+    (RECIPE, "[members", "cannot be read as TOML"),
     ("bm25 = 0", "dirichlt = 0", "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
     ('["knrm"', '["bm25"', "candidates bm25, vanilla_bert_distilled: names must be unique"),
     ("20\ndirichlet_rm3 = 10", "0\ndirichlet_rm3 = 0", "no member adds documents"),
@@ -227,7 +228,7 @@ def test_invalid_calls_fail(members: Path, tmp_path: Path, assert_fails: AssertF
 
 
 def test_shipped_fusion_recipes_are_valid() -> None:
-    assert all(recipe.read_recipe(file.stem).members for file in recipe.FUSIONS.glob("*.toml"))
+    assert all(recipe.read_recipe(name).members for name in configs.list_names("fusion"))
 
 
 # ---- ranking with fusions

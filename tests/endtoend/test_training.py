@@ -17,7 +17,6 @@ from aragorn.rankings import truncate_rankings
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.text.normalisation import tokenise_premise
 from aragorn_training.__main__ import main
-from aragorn_training.cli.reproduce import compare_metrics
 from aragorn_training.data import word_vectors
 from aragorn_training.data.distillation import load_table
 from aragorn_training.data.pair_tables import load_training_pairs, load_validation_queries
@@ -26,8 +25,8 @@ from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.tasks.distillation import DistillationSpec
 from aragorn_training.tasks.pairs import PairwiseSpec
 
-from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files, update_hash
-from tests.endtoend.conftest import AssertFails, Capture, Command, Log, MakeExecution
+from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files
+from tests.endtoend.conftest import AssertFails, Command, MakeExecution
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim does not close text files of vectors.
@@ -303,97 +302,6 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
         100 * float((vectors == 0).double().mean()), abs=0.01
     )
     assert all(0 <= row["document sparsity"] <= 100 for row in metrics["log"])
-
-
-@pytest.fixture
-def reproduce(
-    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path
-) -> list[str]:
-    """Train a network as the stored checkpoint, and return the command that reproduces it from the
-    directory `input`."""
-    recipe = write_recipe()
-    assert (
-        main(["fit", recipe, "--work-dir", str(work_dir), "-o", str(tmp_path / "stored" / "mine")])
-        == 0
-    )
-    (tmp_path / "input").mkdir()
-    (tmp_path / "input" / "args-me.json").write_text((corpus / "args-me.json").read_text())
-    paths = {"--checkpoints": "stored", "--work-dir": "new", "-i": "input"}
-    return [
-        "reproduce",
-        recipe,
-        *(text for flag, name in paths.items() for text in (flag, str(tmp_path / name))),
-    ]
-
-
-def increase_stored_map(checkpoint: Path, points: float) -> None:
-    metrics = json.loads((checkpoint / "metrics.json").read_text())
-    metrics["validation"]["MAP@20"] += points
-    (checkpoint / "metrics.json").write_text(json.dumps(metrics))
-    update_hash(checkpoint, "metrics.json")
-
-
-@pytest.mark.slow
-def test_reproduce_compares_with_the_stored_checkpoint(
-    reproduce: list[str],
-    write_recipe: Callable[..., str],
-    tmp_path: Path,
-    assert_fails: AssertFails,
-    capsys: Capture,
-    caplog: Log,
-) -> None:  # fmt: skip
-    assert main(reproduce) == 0
-    out = capsys.readouterr().out
-    assert (out.count("OK"), "weights: identical" in out) == (3, True)
-    increase_stored_map(tmp_path / "stored" / "mine", 1.0)
-    assert main(reproduce) == 0
-    out = capsys.readouterr().out
-    assert (out.count("OK"), out.count("near")) == (2, 1)
-    increase_stored_map(tmp_path / "stored" / "mine", 2.0)
-    assert_fails(8, "mine: not reproduced", *reproduce)
-    with (tmp_path / "input" / "args-me.json").open("a") as file:
-        file.write("\n")
-    assert main([*reproduce, "--work-dir", str(tmp_path / "changed")]) == 0
-    assert capsys.readouterr().out.count("other data") == 3
-    assert "Training data differ from those of the stored checkpoint (args-me.json)" in caplog.text
-    write_recipe(f"seed = 1\n{KNRM_RECIPE}")
-    assert_fails(2, "mine: the recipe differs from that of", *reproduce)
-    (tmp_path / "stored" / "mine" / "metrics.json").write_text("{}")
-    assert main(reproduce) == 4
-
-
-def test_reproduce_an_ensemble_from_cached_scores(
-    corpus: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-) -> None:
-    paths = [
-        "-i",
-        str(corpus),
-        "--work-dir",
-        str(tmp_path / "new"),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-    ]
-    assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
-    table = capsys.readouterr().out
-    assert "OK" in table
-    monkeypatch.setattr("aragorn_training.fitting.validation.score_pairs", None)
-    assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
-    assert capsys.readouterr().out == table
-
-
-def test_verdicts_depend_on_the_difference() -> None:
-    stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "missing": 50.0}}
-    recomputed = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    assert compare_metrics(stored, recomputed)["verdict"].to_dict() == {
-        "a": "OK",
-        "b": "near",
-        "c": "FAIL",
-        "missing": "FAIL",
-    }
 
 
 @pytest.fixture

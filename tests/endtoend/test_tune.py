@@ -12,9 +12,9 @@ import pytest
 from aragorn.retrieval.lexical import RM3, Dirichlet, LexicalParameters
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.execution import Execution
+from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.significance import apply_holm_correction
-from aragorn_training.paths import GRIDS
 from aragorn_training.studies import enrichments
 from aragorn_training.tuning import grid as grid_search
 from aragorn_training.tuning.grid import load_grid
@@ -137,7 +137,7 @@ def test_cross_validation_selects_on_the_other_folds() -> None:
     [
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
-        ("[model", "not a valid grid"),
+        ("[model", "cannot be read as TOML"),
     ],
 )
 def test_invalid_grids_are_rejected(
@@ -171,7 +171,7 @@ def test_duplicate_judgments_are_rejected(
     )
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in GRIDS.glob("*.toml")))
+@pytest.mark.parametrize("name", configs.list_names("grid"))
 def test_shipped_grids_are_valid(name: str) -> None:
     points = load_grid(name).points
     plain_name = name.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")

@@ -1,12 +1,8 @@
-"""Define the paths of configurations, results and templates."""
+"""Define the paths of results and templates."""
 
 from pathlib import Path
 
 PACKAGE_DIR = Path(__file__).resolve().parent
-RECIPES = PACKAGE_DIR / "configs" / "recipes"
-GRIDS = PACKAGE_DIR / "configs" / "grids"
-TRIALS = PACKAGE_DIR / "configs" / "trials"
-FUSIONS = PACKAGE_DIR / "configs" / "fusions"
 RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
 PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
 STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt

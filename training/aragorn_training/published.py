@@ -24,9 +24,3 @@ def load_figures(publication: str, item: str) -> dict[tuple[str, str], str]:
     table = read_figures(PUBLISHED / f"{publication}.csv")
     rows = table.loc[table["item"] == item, ["row", "measure", "theirs"]]
     return {(row, measure): theirs for row, measure, theirs in rows.to_numpy()}
-
-
-def parse_figure(text: str) -> tuple[float, float | None]:
-    """Return the mean and the standard deviation of a figure; None if the latter is not printed."""
-    mean, _, deviation = text.partition(SPREAD)
-    return float(mean), float(deviation) if deviation else None

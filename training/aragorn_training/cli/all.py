@@ -12,8 +12,6 @@ from aragorn.cli import Commands, add_options, add_path, integer_between
 from aragorn_training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from aragorn_training.cli.scheduler import Records
     from aragorn_training.cli.steps import Step
 
@@ -31,6 +29,8 @@ def add_parsers(commands: Commands) -> None:
     add_path(parser, "--qrels", metavar="FILE", help=QRELS_HELP)
     help_text = "names of the checkpoints or steps to make, with the steps that they require (default: all checkpoints)"
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=help_text)
+    help_text = "take the checkpoints that those of --only require from --checkpoints instead of making them"
+    parser.add_argument("--reuse", action="store_true", help=help_text)
     help_text = "directory of recipes, grids and fusions that replace those of training/aragorn_training/configs by name"
     add_path(parser, "--recipes", dest="recipes_dir", help=help_text)
     add_output(
@@ -59,10 +59,11 @@ def _make_all(args: argparse.Namespace) -> None:
     from aragorn.cpu_cores import count_cpu_cores
     from aragorn.errors import InputError, ReproductionError, SystemsFailedError
     from aragorn.inference.device import choose_device
-    from aragorn.storage.atomic_files import create_directory, write_directory_atomic
+    from aragorn.storage.atomic_files import create_directory
 
     from aragorn_training.cli import steps as graph
-    from aragorn_training.cli.scheduler import FINISHED, Records, Scheduler
+    from aragorn_training.cli.scheduler import FINISHED, Record, Records, Scheduler
+    from aragorn_training.compare import compare_checkpoints
 
     for path in (args.input_dir, args.data_dir, args.qrels, args.recipes_dir):
         if path and not path.exists():
@@ -72,6 +73,9 @@ def _make_all(args: argparse.Namespace) -> None:
         args.input_dir, args.work_dir, args.data_dir, args.qrels, args.recipes_dir
     )
     steps = graph.build_graph(sources)
+    reused = graph.list_reusable(steps, args.only, args.checkpoint_dir) if args.reuse else []
+    for name in reused:
+        steps[name] = graph.replace_by_stored(steps[name], args.checkpoint_dir / name)
     device = choose_device(args.device).type
     selection = _select_steps(steps, args.only)
     records = Records({name: steps[name] for name in selection}, args.work_dir)
@@ -80,6 +84,10 @@ def _make_all(args: argparse.Namespace) -> None:
     print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
     if args.plan:
         return
+    for name in reused:
+        if name in selection and records.get_state(name) != FINISHED:
+            _copy_checkpoint(args.checkpoint_dir / name, args.work_dir / "checkpoints" / name)
+            records.write(name, Record(records.keys[name], device, is_finished=True))
     gpus = _list_gpus(device, args.gpu_processes)
     scheduler = Scheduler(steps, records, device, args.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
@@ -89,9 +97,9 @@ def _make_all(args: argparse.Namespace) -> None:
         if steps[name].output.parent.parent == args.work_dir / "checkpoints"
     ]
     finished = [name for name in checkpoints if name not in failed]
-    table = _compare_checkpoints(
-        finished, args.work_dir / "checkpoints", args.checkpoint_dir, records
-    )
+    records_of_finished = {name: records.read(name) for name in finished}
+    seconds = {name: record.seconds for name, record in records_of_finished.items() if record}
+    table = compare_checkpoints(seconds, args.work_dir / "checkpoints", args.checkpoint_dir)
     if finished:
         print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
     if failed:
@@ -101,14 +109,18 @@ def _make_all(args: argparse.Namespace) -> None:
         )
     if args.output:
         for name in set(graph.list_system_checkpoints()).intersection(finished):
-            files = (args.work_dir / "checkpoints" / name).iterdir()
-            write_directory_atomic(
-                args.output / name, {file.name: file.read_bytes() for file in files}
-            )
+            _copy_checkpoint(args.work_dir / "checkpoints" / name, args.output / name)
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
             f"metrics differ by more than 2 points from those in {args.checkpoint_dir}: {', '.join(differing)}"
         )
+
+
+def _copy_checkpoint(source: Path, target: Path) -> None:
+    """Copy a checkpoint, which replaces one at the target."""
+    from aragorn.storage.atomic_files import write_directory_atomic
+
+    write_directory_atomic(target, {file.name: file.read_bytes() for file in source.iterdir()})
 
 
 def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
@@ -214,49 +226,3 @@ def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
         "CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count())))
     ).split(",")
     return visible_gpus * processes_per_gpu
-
-
-def _compare_checkpoints(
-    names: Iterable[str], directory: Path, stored_directory: Path, records: Records
-) -> pd.DataFrame:
-    """Tabulate the metrics of new and stored checkpoints, with verdicts."""
-    import pandas as pd
-    from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
-
-    from aragorn_training.cli.reproduce import (
-        OTHER_DATA,
-        OTHER_RECIPE,
-        compare_metrics,
-        list_recipe_changes,
-    )
-
-    tables = []
-    for name in names:
-        metrics, record = read_json(directory / name / METRICS), records.read(name)
-        stored_dir = stored_directory / name
-        is_stored = stored_dir.is_dir()
-        table = compare_metrics(read_json(stored_dir / METRICS) if is_stored else metrics, metrics)
-        if not is_stored:
-            table["stored"], table["difference"], table["verdict"] = (
-                float("nan"),
-                float("nan"),
-                "not stored",
-            )
-        elif (
-            read_provenance(directory / name).training_data.input
-            != read_provenance(stored_dir).training_data.input
-        ):
-            table["verdict"] = OTHER_DATA
-        else:
-            recipe, stored_recipe = (
-                read_json(path / PROVENANCE).get("recipe", {})
-                for path in (directory / name, stored_dir)
-            )
-            if list_recipe_changes(stored_recipe, recipe):
-                table["verdict"] = OTHER_RECIPE
-        seconds = record.seconds if record else 0.0
-        tables.append(
-            table.rename_axis("metric").reset_index().assign(checkpoint=name, seconds=seconds)
-        )
-    columns = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
-    return pd.concat(tables)[columns] if tables else pd.DataFrame(columns=columns)

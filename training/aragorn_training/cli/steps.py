@@ -8,18 +8,19 @@ from pathlib import Path
 
 from aragorn.models.bert import BERTNetwork
 from aragorn.storage.atomic_files import sha256_file
+from aragorn.storage.checkpoint_directory import METRICS
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import Component, iter_components
 from aragorn.systems.quality_reranking import QualityRerankingStage
 
+from aragorn_training import configs
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import hash_json
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fusion.recipe import read_recipe
-from aragorn_training.paths import FUSIONS, GRIDS, RECIPES
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tuning.grid import load_grid
 
@@ -69,18 +70,6 @@ class Sources:
         folder = self.find_published(names)
         missing = [name for name in names if not (folder and (folder / name).exists())]
         return ["--data"] if missing and not self.data_dir else missing
-
-    def find_config(self, name: str, default_dir: Path) -> Path:
-        """Return the path of a recipe, grid or fusion."""
-        file = f"{name}.toml"
-        return (
-            next(
-                path
-                for path in (self.recipes_dir or default_dir, default_dir)
-                if (path / file).is_file()
-            )
-            / file
-        )
 
 
 @dataclass(frozen=True)
@@ -138,6 +127,16 @@ def build_graph(sources: Sources) -> dict[str, Step]:
     return graph.steps
 
 
+def list_reusable(steps: Iterable[str], only: Iterable[str], directory: Path) -> list[str]:
+    """Return the names of the checkpoints in a directory that steps make, except those in `only`."""
+    return [name for name in steps if name not in only and (directory / name / METRICS).is_file()]
+
+
+def replace_by_stored(step: Step, checkpoint: Path) -> Step:
+    """Return a step whose output is a copy of a stored checkpoint, which requires nothing."""
+    return replace(step, inputs={"{}": checkpoint}, requires=(), missing=())
+
+
 def list_system_checkpoints() -> list[str]:
     """Return the names of the checkpoints of all systems."""
     return _list_checkpoints(system.stage for system in SYSTEMS.values())
@@ -169,17 +168,17 @@ class _Graph:
         """Add the step that makes a checkpoint."""
         if name in self.steps:
             return
-        if (RECIPES / f"{name}.toml").is_file():
+        if name in configs.list_names("recipe"):
             self._add_network(name)
-        elif (GRIDS / f"{name}.toml").is_file():
+        elif name in configs.list_names("grid"):
             self._add_grid(name)
-        elif (FUSIONS / f"{name}.toml").is_file():
+        elif name in configs.list_names("fusion"):
             self._add_fusion(name)
         else:
             self._add_combination(name)
 
     def _add_network(self, name: str) -> None:
-        path = self._sources.find_config(name, RECIPES)
+        path = configs.find("recipe", name, self._sources.recipes_dir)
         recipe = load_recipe(str(path))
         requires = [self._add_examples(recipe)]
         if not issubclass(recipe.network_class, BERTNetwork):
@@ -219,8 +218,8 @@ class _Graph:
         """Add the tuning of a lexical system; the smallest grid of an enricher caches the enriched
         documents for the others."""
         paths = {
-            file.stem: self._sources.find_config(file.stem, GRIDS)
-            for file in sorted(GRIDS.glob("*.toml"))
+            grid: configs.find("grid", grid, self._sources.recipes_dir)
+            for grid in configs.list_names("grid")
         }
         grids = {grid: load_grid(str(path)).points for grid, path in paths.items()}
         enricher, requires = grids[name][0].enrichment, list[str]()
@@ -253,7 +252,7 @@ class _Graph:
 
     def _add_fusion(self, name: str) -> None:
         """Add a learned fusion, after its members and its baselines."""
-        path = self._sources.find_config(name, FUSIONS)
+        path = configs.find("fusion", name, self._sources.recipes_dir)
         recipe = read_recipe(str(path))
         stages = [FUSION_CANDIDATES[member] for member in recipe.members] + [
             SYSTEMS[name].stage for name in recipe.baselines

@@ -227,7 +227,7 @@ def _add_trials(studies: Commands) -> None:
         "trials", _run_trials, "train variants of recipes and tabulate their learning curves"
     )
     parser.add_argument(
-        "plan", metavar="PLAN", help="name of a plan in training/aragorn_training/configs/trials"
+        "plan", metavar="PLAN", help="name of a plan in training/aragorn_training/configs/plans"
     )
     options.add_work_dir(
         parser, "working directory prepared for the recipes; interrupted trials resume"
@@ -412,7 +412,7 @@ def _run_sbert_study(args: argparse.Namespace) -> None:
     results = _run_sbert(
         args, run_study, f"augmented_sbert{suffix}.csv", "task", args.parts, SBERT_PARTS
     )
-    columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
+    columns = ["task", "network", "test", "dev", "silver_pairs", "seconds"]
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
@@ -441,7 +441,7 @@ def _run_sbert(
     from aragorn.storage.cache_directory import CacheDirectory
 
     from aragorn_training.evaluation.tables import merge_rows, read_rows_to_keep
-    from aragorn_training.parallel import get_default_process_count
+    from aragorn_training.mapping import get_default_process_count
     from aragorn_training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
     student, teacher = (
@@ -500,7 +500,7 @@ def _run_quality_study(args: argparse.Namespace) -> None:
     from aragorn.storage.cache_directory import CacheDirectory
 
     from aragorn_training.evaluation.tables import merge_rows, read_rows_to_keep
-    from aragorn_training.parallel import get_default_process_count
+    from aragorn_training.mapping import get_default_process_count
     from aragorn_training.studies.argument_quality.study import (
         ROW_SETTINGS,
         list_replaced_settings,
@@ -566,7 +566,7 @@ def _run_trials(args: argparse.Namespace) -> None:
 
     from aragorn_training.cli.trials import load_plan, run_trials
     from aragorn_training.evaluation.tables import write_csv
-    from aragorn_training.parallel import get_default_process_count
+    from aragorn_training.mapping import get_default_process_count
 
     trials, output = (
         load_plan(args.plan, args.repetitions),

@@ -1,24 +1,23 @@
 """Train variants of recipes (trials) and tabulate their learning curves."""
 
 import logging
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from aragorn.errors import TrainingError, UsageError, suggest
+from aragorn.errors import TrainingError
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from msgspec.structs import replace
 
+from aragorn_training import configs
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import lock_run
 from aragorn_training.fitting.fit import fit
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.parallel import map_parallel
-from aragorn_training.paths import TRIALS
-from aragorn_training.tasks import build_recipe, read_recipe
+from aragorn_training.mapping import map_parallel
+from aragorn_training.tasks import build_recipe
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class Trial(NamedTuple):
 
 
 def load_plan(name: str, seed_count: int) -> list[Trial]:
-    """Load a plan by its name in training/aragorn_training/configs/trials, with `seed_count` seeds
+    """Load a plan by its name in training/aragorn_training/configs/plans, with `seed_count` seeds
     per trial from that of the recipe.
 
     Each table of the TOML file is a trial. Its key `recipe` names a recipe (default: the trial's
@@ -51,13 +50,7 @@ def load_plan(name: str, seed_count: int) -> list[Trial]:
     Raises:
         UsageError: If the plan is missing, or if it or one of its recipes is malformed.
     """
-    path = TRIALS / f"{name}.toml"
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(
-            f"unknown plan {name!r}; {suggest(name, (file.stem for file in TRIALS.glob('*.toml')))}"
-        ) from None
+    path, tables = configs.read("plan", name)
     recipes = {trial: _build_recipe(path, trial, changes) for trial, changes in tables.items()}
     seeded = [
         (trial, recipe, recipe.seed + offset)
@@ -68,7 +61,7 @@ def load_plan(name: str, seed_count: int) -> list[Trial]:
 
 
 def _build_recipe(plan: Path, trial: str, changes: dict[str, Any]) -> Recipe:
-    _, values = read_recipe(changes.pop("recipe", trial))
+    _, values = configs.read("recipe", changes.pop("recipe", trial))
     return build_recipe(Path(f"{plan} [{trial}]"), _merge(values, changes))
 
 

@@ -1,11 +1,11 @@
 """Prepare the tables of training and validation pairs from the args.me corpus."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -55,26 +55,6 @@ class PairSettings:
     seed: int = 0  # seed of the sample, the split and the negatives
     sample_size: int = 0  # number of random arguments to use; 0: all
     hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
-
-
-def reproduce_pairs(
-    corpus_dir: Path,
-    work_dir: Path,
-    training_data: Mapping[str, Any],
-    hard_negatives: Literal["dirichlet"] | None = None,
-) -> dict[str, str]:
-    """Prepare tables with the seed and sample size in a checkpoint's `training_data`, and hard
-    negatives unless None.
-
-    Returns:
-        SHA-256 by corpus file name.
-    """
-    prepare_pairs(
-        corpus_dir,
-        work_dir,
-        PairSettings(training_data["seed"], training_data["sample_size"], hard_negatives),
-    )
-    return hash_input_files(find_corpus_files(corpus_dir))
 
 
 def prepare_pairs(

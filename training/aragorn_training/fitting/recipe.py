@@ -13,7 +13,6 @@ from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
 from msgspec import Meta
 
-from aragorn_training.data.pairs import reproduce_pairs
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
@@ -177,26 +176,6 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Raise InputError with the command to run if the examples (by default the tables of
         `prepare pairs`) are missing."""
         read_prepared_manifest(work_dir)
-
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Prepare the examples (by default the tables of `prepare pairs`) of a stored checkpoint
-        again, for `reproduce`.
-
-        Args:
-            data_dir: Directory of the corpus or of the published data sets.
-            work_dir: Working directory to prepare.
-            training_data: Origin of the examples according to the stored checkpoint's provenance.
-
-        Returns:
-            SHA-256 hashes by data file name.
-
-        Raises:
-            UsageError: If the data cannot be rebuilt from one directory.
-            InputError: If the data are missing or malformed.
-        """
-        return reproduce_pairs(data_dir, work_dir, training_data)
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):

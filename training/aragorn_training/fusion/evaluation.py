@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
@@ -23,10 +22,10 @@ from aragorn_training.evaluation.evaluate import (
     get_evaluated_topics,
 )
 from aragorn_training.evaluation.folds import assign_folds
-from aragorn_training.experiment import Experiment, run_experiment
 from aragorn_training.fusion.labels import LabelledPool, Learner
 from aragorn_training.fusion.learners import RidgeModel, fit_lambdamart, fit_ranknet, fit_ridge
 from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
+from aragorn_training.mapping import map_cached
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ class FusionEvaluation:
         Returns:
             Values by table and row. `ablation`: the fusion, and the fusion without each feature, if
             a remaining member adds documents to the pool; `ablation_repeated`: the same, averaged
-            over `N_REPETITIONS`; `candidates`: the fusion, and the fusion with each candidate member;
+            over N_REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
             `learners`: the fusion with each learner, ridge regression first.
         """
         full, features, repetitions = (
@@ -158,8 +157,13 @@ class FusionEvaluation:
         variants = dict.fromkeys(
             variant for rows in tables.values() for group in rows.values() for variant in group
         )
-        results = run_experiment(
-            VariantExperiment(self), list(variants), self.execution.cache_directory.directory
+        results = map_cached(
+            self._evaluate_variant,
+            list(variants),
+            self.execution.cache_directory.directory,
+            name=f"fusion-{self.name}",
+            key=self.cache_key,
+            result_type=np.ndarray,
         )
         frames = {
             variant: pd.DataFrame(values, self.topics, list(HEADLINE_MEASURES))
@@ -172,6 +176,12 @@ class FusionEvaluation:
             }
             for table, rows in tables.items()
         }
+
+    def _evaluate_variant(self, variant: Variant) -> np.ndarray:
+        """Cross-validate a variant; return values (topics, HEADLINE_MEASURES) against the first
+        qrels."""
+        scores = self.score_held_out_topics(variant)
+        return self.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()
 
     def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Convert scores `qid docno score` to a ranking of at most DEFAULT_DEPTH documents per
@@ -231,26 +241,3 @@ class FusionEvaluation:
             len(names),
         )
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
-
-
-@dataclass(frozen=True)
-class VariantExperiment(Experiment[Variant, np.ndarray]):
-    """Experiment over variants; a result is an array (topics, HEADLINE_MEASURES) of values against
-    the first qrels."""
-
-    unit, result_type = "variants", np.ndarray
-    evaluation: FusionEvaluation
-
-    @property
-    def name(self) -> str:
-        """Name of the fusion's cache directory."""
-        return f"fusion-{self.evaluation.name}"
-
-    def get_cache_key(self, variant: Variant) -> object:
-        """Return the variant and what all results depend on: features, recipe and qrels."""
-        return self.evaluation.cache_key, variant
-
-    def compute(self, variant: Variant) -> np.ndarray:
-        """Evaluate a variant's cross-validated scores."""
-        scores = self.evaluation.score_held_out_topics(variant)
-        return self.evaluation.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()

@@ -1,13 +1,11 @@
 """Read a learned fusion's recipe from TOML."""
 
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
 from aragorn import __version__
-from aragorn.errors import UsageError, abbreviate, suggest
+from aragorn.errors import abbreviate, suggest
 from aragorn.fusion.linear import (
     LENGTH_FEATURE,
     UPPER_BOUND,
@@ -20,7 +18,7 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.fusion import MemberFingerprints
 from msgspec import Meta
 
-from aragorn_training.paths import FUSIONS
+from aragorn_training import configs
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
 PositiveInt = Annotated[int, Meta(ge=1, le=10_000)]
@@ -107,9 +105,10 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_recipe(name: str) -> FusionRecipe:
     """Read a recipe by its name in training/aragorn_training/configs/fusions or by path; raise
     UsageError if it is missing or invalid."""
-    file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
-    try:
-        recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)
+    path, values = configs.read("fusion", name)
+    recipe = configs.convert(path, values, FusionRecipe)
+    members = [*recipe.members, *recipe.candidates]
+    with configs.locate_errors(path):
         recipe.build_model(
             {name: {} for name in recipe.members}, dict.fromkeys(recipe.feature_names, 0.0), 0.0
         )
@@ -117,27 +116,17 @@ def read_recipe(name: str) -> FusionRecipe:
             raise ValueError(
                 f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose another name"
             )
-        if len({*recipe.members, *recipe.candidates}) < len(recipe.members) + len(
-            recipe.candidates
-        ):
+        if len(set(members)) < len(members):
             raise ValueError(
                 f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from the members"
             )
-    except FileNotFoundError:
-        recipe_names = (path.stem for path in FUSIONS.glob("*.toml"))
-        raise UsageError(
-            f"unknown fusion '{abbreviate(name)}'; {suggest(name, recipe_names)}"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{file}: not a valid fusion recipe ({error}); see training/aragorn_training/configs/fusions for examples"
-        ) from None
-    for role, valid_names, names in (
-        ("member", set(FUSION_CANDIDATES), [*recipe.members, *recipe.candidates]),
-        ("baseline", set(SYSTEMS), [*recipe.baselines]),
-    ):
-        for unknown_name in (name for name in names if name not in valid_names):
-            raise UsageError(
-                f"{file}: unknown {role} '{abbreviate(unknown_name)}'; {suggest(unknown_name, valid_names)}"
-            )
+        _check_names("member", members, FUSION_CANDIDATES)
+        _check_names("baseline", recipe.baselines, SYSTEMS)
     return recipe
+
+
+def _check_names(role: str, names: Iterable[str], valid_names: Collection[str]) -> None:
+    """Raise ValueError if a name is not among the valid ones."""
+    for name in names:
+        if name not in valid_names:
+            raise ValueError(f"unknown {role} '{abbreviate(name)}'; {suggest(name, valid_names)}")

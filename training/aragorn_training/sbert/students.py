@@ -20,9 +20,9 @@ from torch.nn import Module
 
 from aragorn_training.data.split import TRAIN, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
-from aragorn_training.experiment import Experiment, run_experiment
 from aragorn_training.fitting.initialisation import read_encoder_config
 from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.mapping import map_cached
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Loss, Network, TrainingConfig
 from aragorn_training.sbert.pairs import (
@@ -84,11 +84,9 @@ class StudentResult(msgspec.Struct):
     seconds: float  # time of training and evaluation
 
 
-class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
-    """Experiment with one network per `TrainingVariant`; networks are trained on demand and cached in the
+class StudentTraining:
+    """Training of one network per TrainingVariant; networks are trained on demand and cached in the
     working directory."""
-
-    name, unit, result_type = "students", "networks", StudentResult
 
     def __init__(
         self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device
@@ -120,16 +118,13 @@ class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }
-        self._cache_key = hash_json(
+        # hash of settings, data, encoders and code
+        self.cache_key = hash_json(
             [settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes]
         )
-        self._cache = ArtifactStore(work_dir / "students" / self._cache_key, {})
+        self._cache = ArtifactStore(work_dir / "students" / self.cache_key, {})
 
-    def get_cache_key(self, variant: TrainingVariant) -> object:
-        """Return the variant, and the hash of the settings, data, encoders and code."""
-        return self._cache_key, variant
-
-    def compute(self, variant: TrainingVariant) -> StudentResult:
+    def measure(self, variant: TrainingVariant) -> StudentResult:
         """Load or train the network of a variant and measure it on the validation conclusions."""
         start = time.monotonic()
         training = self._build_training_config(variant)
@@ -236,7 +231,15 @@ def compare_students(
         One row per variant; metrics in percent: MAP@20 over validation candidates; recall, MRR and
         nDCG over all premises.
     """
-    results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), VARIANTS, work_dir)
+    training = StudentTraining(work_dir, recipe, pairs, device)
+    results = map_cached(
+        training.measure,
+        VARIANTS,
+        work_dir,
+        name="students",
+        key=training.cache_key,
+        result_type=StudentResult,
+    )
     return pd.DataFrame(
         {
             "loss": variant.loss or "", "training_pairs": variant.pairs, "n_pairs": result.n_pairs,
@@ -257,7 +260,7 @@ def load_or_train_student(
     """Load the weights of a student into `ranker`; train the student first if it is not cached in
     `work_dir`."""
     student_encoder = networks.get_encoder(
-        StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student)
+        StudentTraining(work_dir, recipe, pairs, device).load_or_train(student)
     )
     state = ranker.state_dict()
     weights = {

@@ -1,22 +1,20 @@
 """Load recipes and find their training tasks; the module of a task has the name of the task's table
 in a recipe."""
 
-import re
-import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
-from aragorn.errors import UsageError, suggest
+from aragorn.errors import suggest
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.bert_config import QUERY_LENGTH
 from aragorn.models.enricher import Enricher
 from aragorn.registry import list_module_names, load_class
 from aragorn.text.tokenisers import MaxLengths
 
+from aragorn_training import configs
 from aragorn_training.fitting.recipe import BaseRecipe, EncoderSettings, Recipe, TaskSpec
-from aragorn_training.paths import RECIPES
 
 DEFAULT_TASK = "pairs"  # for recipes without a task table
 # Config fields set from data, vocabulary or encoder
@@ -51,69 +49,23 @@ def find_task_tables(network: str) -> list[str]:
 def load_recipe(name: str) -> Recipe:
     """Load a recipe by its name in training/aragorn_training/configs/recipes or by path; raise
     UsageError if it is missing or malformed."""
-    path, values = read_recipe(name)
+    path, values = configs.read("recipe", name)
     return build_recipe(path, values)
-
-
-def read_recipe(name: str) -> tuple[Path, dict[str, Any]]:
-    """Read the path and the TOML values of a recipe, see `load_recipe`."""
-    path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
-    try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(
-            f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the recipe") from None
 
 
 def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
     """Build a recipe from TOML values; raise UsageError, which names `path`, if they are
     malformed."""
-    try:
+    with configs.locate_errors(path):
         spec = find_task_spec(values)
-        table = values.pop(spec.get_table_name(), {})
-        _check_keys("", values, BaseRecipe, {*list_task_names()})
-        _check_keys(f"{spec.get_table_name()}.", table, spec)
-        settings = msgspec.convert(values, BaseRecipe)
-        try:
-            task = msgspec.convert(table, spec)
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error).replace("`$", f"`$.{spec.get_table_name()}")) from None
+        table = spec.get_table_name()
+        shared_values = {key: value for key, value in values.items() if key != table}
+        settings = configs.convert(path, shared_values, BaseRecipe, other_keys=list_task_names())
+        task = configs.convert(path, values.get(table, {}), spec, table)
+        task.validate_recipe(settings)
         recipe = Recipe(**msgspec.structs.asdict(settings), task=task)
-        recipe.task.validate_recipe(settings)
         _check_network_settings(recipe)
-    except ValueError as error:
-        # of msgspec: name the key first
-        cause = re.sub(r"(.+) - at `\$\.(.+)`", r"\2: \1", str(error))
-        raise UsageError(f"{path}: {cause}") from None
     return recipe
-
-
-def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
-    """Raise ValueError if `values` is no table or has an unknown key, and suggest the nearest;
-    check nested tables as well."""
-    if not isinstance(values, Mapping):
-        raise ValueError(f"{prefix.rstrip('.')} must be a table")
-    hints = {
-        name: hint
-        for name, hint in get_type_hints(struct).items()
-        if name in _list_field_names(struct)
-    }
-    for key, value in values.items():
-        if key not in hints:
-            raise ValueError(f"unknown key {prefix}{key}; {suggest(key, {*hints, *extra_keys})}")
-        for table in get_args(hints[key]) or (hints[key],):  # X of `X | None`
-            if _list_field_names(table):
-                _check_keys(f"{prefix}{key}.", value, table)
-
-
-def _list_field_names(struct: Any) -> tuple[str, ...]:
-    """Return the field names of a struct or dataclass; empty for other types."""
-    return getattr(struct, "__struct_fields__", ()) or tuple(
-        getattr(struct, "__dataclass_fields__", ())
-    )
 
 
 def _check_network_settings(recipe: Recipe) -> None:

@@ -2,11 +2,11 @@
 checkpoint."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from aragorn.errors import InputError, UsageError, pluralise
+from aragorn.errors import InputError, pluralise
 from msgspec import Meta
 
 from aragorn_training.data.distillation import get_table_path, load_table
@@ -59,14 +59,6 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the table of scored documents is missing."""
         load_table(work_dir)
-
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
-        raise UsageError(
-            "`reproduce` cannot score with the teacher; run `prepare distillation` and `fit` instead"
-        )
 
 
 class DistillationTask(ListwiseTask):

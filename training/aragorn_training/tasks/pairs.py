@@ -20,7 +20,6 @@ from aragorn_training.data.pair_tables import (
     load_training_pairs,
     load_validation_queries,
 )
-from aragorn_training.data.pairs import reproduce_pairs
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.work_directory import get_hard_negatives_file, read_prepared_manifest
 from aragorn_training.fitting.initialisation import TextNetworkSpec
@@ -84,12 +83,6 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the tables or hard negatives are missing."""
         _read_table_records(work_dir, self.hard_negatives)
-
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Prepare the tables and hard negatives again; return the SHA-256 by corpus file name."""
-        return reproduce_pairs(data_dir, work_dir, training_data, self.hard_negatives)
 
 
 class PairwiseTask(Task[Ranker]):

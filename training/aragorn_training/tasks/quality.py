@@ -18,7 +18,6 @@ from aragorn_training.data.quality import (
     get_table_path,
     load_source_hashes,
     load_table,
-    prepare_quality,
 )
 from aragorn_training.data.split import hold_out
 from aragorn_training.fitting.initialisation import TextNetworkSpec
@@ -88,13 +87,6 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if a table is missing."""
         self._load_source_hashes(work_dir)
-
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Prepare the tables of the data sets again; return the SHA-256 by source file name."""
-        prepare_quality(data_dir, self.datasets, work_dir)
-        return self._load_source_hashes(work_dir)
 
     def _load_source_hashes(self, work_dir: Path) -> dict[str, str]:
         return {

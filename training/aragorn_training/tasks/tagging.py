@@ -150,15 +150,6 @@ class TaggingSpec(TaskSpec, frozen=True):
         for name in self.datasets:
             load_documents(work_dir, name)
 
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Raise UsageError, as tagged documents and word vectors are prepared from different
-        directories."""
-        raise UsageError(
-            "`reproduce` cannot read two directories; run `prepare tags`, `prepare vectors` and `fit` instead"
-        )
-
 
 @dataclass(frozen=True)
 class TaggedPassages:

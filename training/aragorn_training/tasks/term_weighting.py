@@ -9,12 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from aragorn.errors import InputError, UsageError, pluralise
+from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.io.args_me import find_corpus_files
 from aragorn.models.enrichers.deepct import DeepCT
 from aragorn.models.padding import PaddedTexts, pad
-from aragorn.storage.hashing import hash_input_files
 from aragorn.text.passages import Passage
 from torch import Tensor
 
@@ -24,7 +22,6 @@ from aragorn_training.data.split import hold_out
 from aragorn_training.data.term_weighting import (
     get_passages_dir,
     iter_passages,
-    prepare_passages,
     read_passages_manifest,
 )
 from aragorn_training.evaluation.term_weighting import (
@@ -120,18 +117,6 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         """Raise InputError if the passages, or the qrels or runs that `documents` requires, are
         missing."""
         read_passages_manifest(work_dir, self.documents)
-
-    def prepare_again(
-        self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """Prepare the passages again; return the SHA-256 by corpus file name; raise UsageError if
-        qrels or runs were used."""
-        if training_data["qrels"] or training_data["runs"]:
-            raise UsageError(
-                "`reproduce` cannot filter passages by qrels or runs; run `prepare passages` and `fit` instead"
-            )
-        prepare_passages(data_dir, work_dir)
-        return hash_input_files(find_corpus_files(data_dir))
 
 
 @dataclass(frozen=True)

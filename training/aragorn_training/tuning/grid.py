@@ -2,9 +2,9 @@
 
 import itertools
 import logging
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 from aragorn import __version__
-from aragorn.errors import InputError, UsageError, abbreviate, suggest
+from aragorn.errors import InputError
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
 from aragorn.retrieval.lexical import LexicalParameters, parse_query, search
 from aragorn.storage.checkpoint_directory import (
@@ -28,6 +28,7 @@ from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
 
+from aragorn_training import configs
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.evaluation.evaluate import (
     BPREF,
@@ -39,9 +40,8 @@ from aragorn_training.evaluation.folds import assign_folds, format_few_topics_wa
 from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
 from aragorn_training.evaluation.qrels import read_qrels
-from aragorn_training.experiment import Experiment, run_experiment
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
-from aragorn_training.paths import GRIDS
+from aragorn_training.mapping import map_cached
 
 log = logging.getLogger(__name__)
 
@@ -63,41 +63,29 @@ class Grid:
 def load_grid(name: str) -> Grid:
     """Load a grid by its name in training/aragorn_training/configs/grids or by path; raise
     UsageError if it is missing or invalid."""
-    file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-        enrichment = document.pop("enrichment", None)
-        axes = {
-            f"{section}.{key}": values
-            for section, table in document.items()
-            for key, values in table.items()
-            if isinstance(values, list)
-        }
-        settings = (
-            dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
-        )
-        points = [_build_point(document, enrichment, values) for values in settings]
-    except FileNotFoundError:
-        names = (path.stem for path in GRIDS.glob("*.toml"))
-        raise UsageError(f"unknown grid '{abbreviate(name)}'; {suggest(name, names)}") from None
-    except (OSError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"{file}: not a valid grid ({error}); see training/aragorn_training/configs/grids for examples"
-        ) from None
+    path, tables = configs.read("grid", name)
+    axes = {
+        f"{table}.{key}": value
+        for table, settings in tables.items()
+        if isinstance(settings, dict)
+        for key, value in settings.items()
+        if isinstance(value, list)
+    }
+    choices = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    points = [
+        configs.convert(path, _choose_point(tables, choice), LexicalParameters)
+        for choice in choices
+    ]
     return Grid(axes, points)
 
 
-def _build_point(
-    tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]
-) -> LexicalParameters:
-    settings = {
-        section: {key: values.get(f"{section}.{key}", value) for key, value in table.items()}
-        for section, table in tables.items()
-    }
-    return msgspec.convert(
-        {"expansion": None, **settings, "enrichment": enrichment, "version": __version__},
-        LexicalParameters,
-    )
+def _choose_point(tables: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a grid point, whose values on the axes are those of `choice`."""
+    point: dict[str, Any] = {"expansion": None, **tables, "version": __version__}
+    for axis, value in choice.items():
+        table, key = axis.split(".", 1)
+        point[table] = {**point[table], key: value}
+    return point
 
 
 def tune_grid(
@@ -230,48 +218,35 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     return JudgedTopics(qrels, hash_named_files(files), topics, folds)
 
 
-@dataclass(frozen=True)
-class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
-    """Experiment over grid points; a result is an array (topics, STORED_MEASURES)."""
-
-    unit, result_type = "points", np.ndarray
-    grid: str
-    judged: JudgedTopics
-    execution: Execution
-
-    @property
-    def name(self) -> str:
-        """Name of the grid's cache directory."""
-        return f"tune-{self.grid}"
-
-    def get_cache_key(self, point: LexicalParameters) -> object:
-        """Return what determines the result of a grid point: data, code, enrichment and
-        parameters."""
-        enrichment = _get_enrichment(point)
-        data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
-        enrichment_key = enrichment.get_key_parts(self.execution) if enrichment else []
-        return (
-            *data_key,
-            code_fingerprint(__name__),
-            DEFAULT_DEPTH,
-            enrichment_key,
-            point.fingerprint,
-        )
-
-    def compute(self, point: LexicalParameters) -> np.ndarray:
-        """Retrieve with a point's parameters and evaluate the run per topic."""
-        return evaluate_run(rank_at_point(point, self.execution), self.judged.qrels)[
-            list(STORED_MEASURES)
-        ].to_numpy()
-
-
 def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
     """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached under
     `name`."""
-    points = run_experiment(
-        GridExperiment(name, judged, execution), grid.points, execution.cache_directory.directory
+    enrichment = _get_enrichment(grid.points[0])
+    key = (
+        sorted(judged.hashes.items()),
+        execution.input.fingerprint,
+        code_fingerprint(__name__),
+        DEFAULT_DEPTH,
+        enrichment.get_key_parts(execution) if enrichment else [],
     )
-    return np.stack(list(points.values()))
+    values = map_cached(
+        partial(_evaluate_point, judged, execution),
+        grid.points,
+        execution.cache_directory.directory,
+        name=f"tune-{name}",
+        key=key,
+        result_type=np.ndarray,
+        identify=lambda point: point.fingerprint,
+    )
+    return np.stack(list(values.values()))
+
+
+def _evaluate_point(
+    judged: JudgedTopics, execution: Execution, point: LexicalParameters
+) -> np.ndarray:
+    """Rank with a point's parameters; return values (topics, STORED_MEASURES)."""
+    ranking = rank_at_point(point, execution)
+    return evaluate_run(ranking, judged.qrels)[list(STORED_MEASURES)].to_numpy()
 
 
 def get_selection_columns(selection_measure: str) -> list[int]:

@@ -59,7 +59,6 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None
 
 
 @pytest.mark.parametrize(("command", "message"), [
-    (["reproduce", "fusion", "-i", ".", "--work-dir", "work"], "fusion: cannot be reproduced; expected an ensemble"),
     (["fit", "deepct", "--work-dir", "work"], "prepare passages -i INPUT --work-dir work --exclude-qrels FILE`"),
     (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
     (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from aragorn.errors import TrainingError, UsageError
+from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.cli import trials
 from aragorn_training.cli.trials import COLUMNS, load_plan
-from aragorn_training.paths import TRIALS
 
 from tests.conftest import Log, Patch
 
@@ -26,12 +26,13 @@ training.validations_per_epoch = 1
 
 @pytest.fixture
 def plan(tmp_path: Path, write_recipe: Callable[[], str], monkeypatch: Patch) -> str:
-    (tmp_path / "kernels.toml").write_text(PLAN.replace("RECIPE", write_recipe()))
-    monkeypatch.setattr(trials, "TRIALS", tmp_path)
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "kernels.toml").write_text(PLAN.replace("RECIPE", write_recipe()))
+    monkeypatch.setattr(configs, "CONFIGS", tmp_path)
     return "kernels"
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in TRIALS.glob("*.toml")))
+@pytest.mark.parametrize("name", configs.list_names("plan"))
 def test_plans_are_valid(name: str) -> None:
     plan = load_plan(name, 2)
     assert len({trial.run_name for trial in plan}) == len(plan)

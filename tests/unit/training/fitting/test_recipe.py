@@ -12,12 +12,12 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.rankers import list_rankers
 from aragorn.text.tokenisers import MaxLengths
+from aragorn_training import configs
 from aragorn_training.data.datasets.argument_components import list_tags
 from aragorn_training.data.quality import CREDITS
 from aragorn_training.fitting.initialisation import read_encoder_config
 from aragorn_training.fitting.recipe import Recipe, TrainingSettings
 from aragorn_training.fitting.training_loop import Schedule
-from aragorn_training.paths import RECIPES
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.pairs import PairwiseSpec
 from aragorn_training.tasks.quality import QualitySpec
@@ -28,12 +28,10 @@ QUALITY = 'ranker = "tfr_bert"\n[quality]\ndatasets = ["ukp"]\n'
 SNRM = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
 
 
-@pytest.mark.parametrize(
-    "name", sorted({file.stem for file in RECIPES.glob("*.toml")} | {*list_rankers()})
-)
+@pytest.mark.parametrize("name", sorted({*configs.list_names("recipe"), *list_rankers()}))
 def test_recipes_build_their_networks(name: str) -> None:
     recipe = load_recipe(name)
-    assert "webis" not in (RECIPES / f"{name}.toml").read_text().lower()  # used for testing only
+    assert "webis" not in configs.find("recipe", name).read_text().lower()  # used for testing only
     assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
     derived: dict[str, Any] = {"vocabulary": 10}
     if issubclass(recipe.network_class, BERTNetwork):

@@ -31,7 +31,7 @@ from aragorn_training.sbert.students import (
     TEACHER,
     UNTRAINED,
     VARIANTS,
-    StudentExperiment,
+    StudentTraining,
     TrainingVariant,
 )
 from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
@@ -192,9 +192,9 @@ def train(prepared_work_dir: Path, tokeniser: WordPieceTokeniser) -> pd.DataFram
     return load_arguments(prepared_work_dir, "train", tokeniser)
 
 
-def build_experiment(work: Path, recipe: Recipe, **changes: object) -> StudentExperiment:
+def build_experiment(work: Path, recipe: Recipe, **changes: object) -> StudentTraining:
     assert isinstance(recipe.task, AugmentedSBERTSpec)
-    return StudentExperiment(work, recipe, msgspec.structs.replace(recipe.task, **changes), CPU)
+    return StudentTraining(work, recipe, msgspec.structs.replace(recipe.task, **changes), CPU)
 
 
 def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) -> None:
@@ -295,7 +295,7 @@ def test_teacher_labels_the_silver_pairs(
         zero_shot,
         *(build_experiment(work_dir, recipe, **change) for change in changes),
     ]
-    assert len({part.get_cache_key(TEACHER) for part in experiments}) == 6
+    assert len({part.cache_key for part in experiments}) == 6
 
 
 @pytest.mark.slow

@@ -16,17 +16,18 @@ from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from aragorn_training.studies.augmented_sbert import metrics, sweeps, trial
-from aragorn_training.studies.augmented_sbert.published import load_result, load_sweep_result
-from aragorn_training.studies.augmented_sbert.study import Cell, _summarise
-from aragorn_training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_cells, summarise
+from aragorn_training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_points
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
     STRATEGIES,
     Encoders,
+    Request,
     Settings,
     Trial,
     TrialResult,
+    summarise,
 )
+from msgspec.structs import astuple
 
 from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
@@ -76,11 +77,11 @@ def test_study_caches_results_and_keeps_other_rows(
 ) -> None:
     evaluated: list[str] = []
 
-    def evaluate(trial: Trial, network: str, source: Trial | None = None) -> TrialResult:
-        evaluated.append(network)
+    def measure(trial: Trial, request: Request) -> TrialResult:
+        evaluated.append(request.network)
         return TrialResult(50.0, float(len(evaluated)), 0, 1.0)
 
-    monkeypatch.setattr(Trial, "evaluate", evaluate)
+    monkeypatch.setattr(Trial, "_train_and_measure", measure)
     file = tmp_path / "table.csv"
     assert run("table", "--part", "bws_cross") == 0
     assert pd.read_csv(file)["network"].tolist() == TABLE_ROWS
@@ -182,39 +183,25 @@ def build_gold(is_binary: bool) -> PairDataset:
     return PairDataset("synthetic", is_binary, pairs, pairs, pairs.iloc[::-1])
 
 
-def test_summary_has_means_over_repetitions_and_published_values() -> None:
-    results = {
-        Cell("mrpc", 0, "untrained"): TrialResult(80.0, 81.0, 0, 1.0),
-        Cell("mrpc", 0, "bm25"): TrialResult(84.0, 82.0, 100, 20.0),
-        Cell("mrpc", 1, "bm25"): TrialResult(86.0, 83.0, 104, 30.0),
-    }
-    table = _summarise({"mrpc": build_gold(is_binary=True)}, results).set_index("network")
-    assert table.loc[
-        "bm25", ["test", "dev", "silver_pairs", "seconds", "repetitions"]
-    ].tolist() == [82.5, 85.0, 102.0, 25.0, 2]
-    assert table.loc["bm25", ["test_sd", "dev_sd"]].tolist() == pytest.approx([0.5**0.5, 2**0.5])
-    columns = [
-        f"published_{column}" for column in ("test", "test_sd", "dev", "dev_sd", "silver_pairs")
+def test_summary_has_means_over_repetitions() -> None:
+    rows = [
+        ("mrpc", "untrained", *astuple(TrialResult(80.0, 81.0, 0, 1.0))),
+        ("mrpc", "bm25", *astuple(TrialResult(84.0, 82.0, 100, 20.0, 0.3))),
+        ("mrpc", "bm25", *astuple(TrialResult(86.0, 83.0, 104, 30.0, 0.7))),
     ]
-    assert table.loc["bm25", columns].tolist() == [85.46, 0.52, 88.04, 0.51, 10_637]
-    assert table.loc["untrained", [*columns, "test_sd"]].isna().all()
-    unpublished = [
-        (task, name)
-        for task in LOADERS
-        for name in NETWORKS
-        if load_result(task, name).test is None
-    ]
-    assert unpublished == [(task, "untrained") for task in LOADERS]
-    sweeps = [
-        ("single_seed", "cross_encoder", 1),
-        ("bm25_k", "bm25", 18),
-        ("semantic_k", "semantic", 3),
-        ("gold", "bm25", 3),
-    ]
-    results = [
-        load_sweep_result(sweep, "bws_in", network, value) for sweep, network, value in sweeps
-    ]
-    assert results == [65.91, 68.08, 65.39, None]
+    keys = ["task", "network"]
+    results = pd.DataFrame(rows, columns=[*keys, *TrialResult.__struct_fields__])
+    columns = ["silver_pairs", "seconds", "silver_low"]
+    table = summarise(results, keys, columns, {"mrpc": build_gold(is_binary=True)})
+    assert [*table] == [
+        "task", "measure", "network", "test", "test_sd", "dev", "dev_sd", "repetitions", *columns
+    ]  # fmt: skip
+    assert table[["task", "measure", "network"]].to_numpy().tolist() == [
+        ["mrpc", "F1", "untrained"], ["mrpc", "F1", "bm25"]
+    ]  # fmt: skip
+    bm25 = table.iloc[1][["test", "dev", "test_sd", "dev_sd", "repetitions", *columns]]
+    assert bm25.tolist() == pytest.approx([82.5, 85, 0.5**0.5, 2**0.5, 2, 102, 25, 0.5])
+    assert table.iloc[0][["test_sd", "dev_sd", "silver_low"]].isna().all()
 
 
 def test_graded_labels_are_evaluated_by_spearman() -> None:
@@ -275,26 +262,12 @@ def test_sweeps_share_gold_networks_and_keep_other_rows(
     ] == ["sweep-gold-"]
 
 
-def test_cells_include_the_gold_networks_that_sweeps_share() -> None:
-    cells = list_cells(["semantic_k"], 2)
-    assert {(cell.task, cell.repetition) for cell in cells if cell.sweep == "gold"} == {
+def test_points_include_the_gold_networks_that_sweeps_share() -> None:
+    points = list_points(["semantic_k"], 2)
+    assert {(point.task, point.repetition) for point in points if point.sweep == "gold"} == {
         (task, repetition) for task in ("bws_cross", "bws_in") for repetition in (0, 1)
     }
-    assert {cell.sweep for cell in list_cells(["gold_pairs"], 2)} == {"gold_pairs"}
-
-
-def test_summary_has_published_results_by_value(similarity: Path) -> None:
-    gold = {"bws_cross": LOADERS["bws_cross"](similarity, 0)}
-    results = {
-        sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(
-            50.0, 60.0 + k, 10, 1.0, 0.1 * k
-        )
-        for k in (3, 7)
-    }
-    table = summarise(gold, results).set_index("value")
-    assert table["published_test"].to_dict() == {3: 60.02, 7: 61.48}
-    assert table["test"].to_dict() == {3: 63.0, 7: 67.0}
-    assert table["silver_low"].to_dict() == pytest.approx({3: 0.3, 7: 0.7})
+    assert {point.sweep for point in list_points(["gold_pairs"], 2)} == {"gold_pairs"}
 
 
 def test_sample_of_gold_pairs_depends_on_the_repetition(similarity: Path) -> None:

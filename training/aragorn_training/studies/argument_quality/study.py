@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from sklearn.linear_model import RidgeCV
 
 from aragorn_training.data.quality import load_table, load_webis_judgments
 from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
-from aragorn_training.experiment import Experiment, run_experiment
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.mapping import map_cached
 from aragorn_training.studies.argument_quality import table
 from aragorn_training.studies.argument_quality.metrics import count_argument_words
 from aragorn_training.studies.argument_quality.protocol import (
@@ -51,35 +51,6 @@ def list_replaced_settings(settings: Sequence[str]) -> list[str]:
     return [*settings, table.RERANKING] if RERANKING_SETTING in settings else [*settings]
 
 
-@dataclass(frozen=True)
-class QualityExperiment(Experiment[Cell, np.ndarray]):
-    """Experiment whose cells are networks to train; a result is a network's scores (rows,)."""
-
-    name, unit, result_type = "quality", "words", np.ndarray
-    runners: Mapping[str, SettingRunner]  # by setting
-    cache_keys: Mapping[str, Any]  # values that determine the results, by setting
-    epochs: float
-
-    def get_cache_key(self, cell: Cell) -> object:
-        """Return the values that determine a cell's scores: those of its setting, and the cell
-        itself."""
-        return self.cache_keys[cell.setting], cell
-
-    def estimate_cost(self, cell: Cell) -> int:
-        """Estimate the number of words that the network processes; a word counts twice in
-        training."""
-        runner = self.runners[cell.setting]
-        lengths = count_argument_words(runner.table)
-        train, dev = (
-            lengths[runner.mask_split(cell.fold, split)].sum() for split in ("train", "dev")
-        )
-        return int(self.epochs * (2 * train + dev) + lengths[runner.mask_scored(cell.fold)].sum())
-
-    def compute(self, cell: Cell) -> np.ndarray:
-        """Train a network and score its arguments."""
-        return self.runners[cell.setting].train_and_score(cell)
-
-
 def run_study(
     settings: Sequence[str],
     seed_count: int,
@@ -101,8 +72,7 @@ def run_study(
     Returns:
         The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by
         length. One row per network
-        and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds,
-            and the published value.
+        and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds.
         For re-ranked lists, each measure also has its gain over the original order.
 
     Raises:
@@ -123,9 +93,15 @@ def run_study(
     keys = {
         name: _build_key(runner.setting, tables, recipe, device) for name, runner in runners.items()
     }
-    experiment = QualityExperiment(runners, keys, recipe.training.epochs)
-    scores = run_experiment(
-        experiment, list_cells(settings, recipe, seed_count), work_dir, process_count
+    scores = map_cached(
+        partial(_train_and_score, runners),
+        list_cells(settings, recipe, seed_count),
+        work_dir,
+        name="quality",
+        key=None,
+        result_type=np.ndarray,
+        identify=lambda cell: (keys[cell.setting], cell),
+        process_count=process_count,
     )
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
     embeddings = {
@@ -150,6 +126,10 @@ def run_study(
     return pd.DataFrame(rows, columns=table.COLUMNS).astype(
         {"n_seeds": "Int64"}
     ), plot_scores_by_length(panels)
+
+
+def _train_and_score(runners: Mapping[str, SettingRunner], cell: Cell) -> np.ndarray:
+    return runners[cell.setting].train_and_score(cell)
 
 
 def _build_key(

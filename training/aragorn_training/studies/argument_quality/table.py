@@ -1,4 +1,4 @@
-"""Tabulate the results of the study with those of Favreau et al. (2022)."""
+"""Tabulate the results of the study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,6 @@ import pandas as pd
 from aragorn_training.evaluation.plots import LengthPanel
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import correlate, group_rows_by_topic
-from aragorn_training.published import load_figures
 from aragorn_training.studies.argument_quality.metrics import (
     count_argument_words,
     evaluate_by_topic,
@@ -16,23 +15,12 @@ from aragorn_training.studies.argument_quality.metrics import (
 from aragorn_training.studies.argument_quality.protocol import Cell, SettingRunner
 from aragorn_training.tuning import quality_grid
 
-PUBLISHED_MEASURES = {  # ours → theirs; the gains of TF-Ranking's NDCG are exponential
-    "Pearson": "Pearson", "Spearman": "Spearman", "Kendall": "Kendall's tau",
-    "nDCG@5 exponential": "NDCG@5", "nDCG@10 exponential": "NDCG@10", "nDCG@15 exponential": "NDCG@15",
-}  # fmt: skip
 PUBLISHED_ENSEMBLE = "ensemble of Favreau 2022"
 # losses of its members by training data
 PUBLISHED_ENSEMBLES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("ukp",): ("mse", "hinge", "logistic", "approx_ndcg"),
     ("ibm",): ("mse", "hinge", "logistic", "softmax", "list_mle"),
 }
-# tables of Favreau et al. (2022) by setting, and their rows by network
-PUBLISHED_TABLES = {"ukp": "Table 5, UKP Rank", "ibm": "Table 5, IBM-ArgQ"}
-PUBLISHED_ROWS = {
-    "pointwise": "BERT (pointwise)", "mse": "MSE loss", "hinge": "hinge loss", "logistic": "logistic loss",
-    "softmax": "softmax loss", "list_mle": "list MLE", "approx_ndcg": "ApproxNDCG loss", PUBLISHED_ENSEMBLE: "ensemble",
-    "Potash et al. 2019": "Potash et al. 2019",
-}  # fmt: skip
 # columns of Webis-ArgQuality-20 by judged dimension of quality
 QUALITY_DIMENSIONS = {
     "combined": "score",
@@ -41,7 +29,7 @@ QUALITY_DIMENSIONS = {
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
 RERANKING = "webis_reranking"  # setting name of the re-ranking rows
 KEY_COLUMNS = ["setting", "test_set", "target", "network"]
-COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds", "published"]
+COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds"]
 
 # test scores (rows,) of each seed by network; NaN if untested
 ScoresByNetwork = dict[str, list[np.ndarray]]
@@ -49,40 +37,17 @@ Rows = list[dict[str, object]]
 
 
 def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate the measures of each network on each test set (and dimension of quality), and the
-    published results."""
+    """Tabulate the measures of each network on each test set (and dimension of quality)."""
     rows: Rows = []
     for test_set, mask in _mask_test_sets(runner).items():
-        published = _load_published(setting)
         for target, column in (
             QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}
         ).items():
             judgments = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
                 frames = [evaluate_by_topic(judgments, scores[mask]) for scores in seeds]
-                rows += _tabulate_measures(
-                    (setting, test_set, target, network), frames, published.pop(network, {})
-                )
-        for network, values in published.items():
-            key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
-            rows += [
-                {**key, "measure": measure, "published": value} for measure, value in values.items()
-            ]
+                rows += _tabulate_measures((setting, test_set, target, network), frames)
     return rows
-
-
-def _load_published(setting: str) -> dict[str, dict[str, float]]:
-    """Load the published results of each network by measure."""
-    figures = load_figures("tfr_bert", PUBLISHED_TABLES.get(setting, ""))
-    results = {
-        network: {
-            measure: float(figures[row, name])
-            for measure, name in PUBLISHED_MEASURES.items()
-            if (row, name) in figures
-        }
-        for network, row in PUBLISHED_ROWS.items()
-    }
-    return {network: values for network, values in results.items() if values}
 
 
 def tabulate_dev(
@@ -176,25 +141,14 @@ def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
     return {name: ((runner.table["data"] == name) & arguments).to_numpy() for name in data_sets}
 
 
-def _tabulate_measures(
-    key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None
-) -> Rows:
-    """Build one row per measure from `values`, one frame (topics, measures) per seed, and the
-    published results."""
+def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame]) -> Rows:
+    """Build one row per measure from `values`, one frame (topics, measures) per seed."""
     bounds = bootstrap_means(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
-    rows: Rows = []
-    for measure, bound in bounds.items():
-        row = dict(zip(KEY_COLUMNS, key, strict=True)) | {
-            "measure": measure,
-            **{str(name): bound[name] for name in bound},
-        }
-        rows.append(
-            row
-            | {
-                "sd": deviations[measure],
-                "n_seeds": len(values),
-                "published": (published or {}).get(str(measure)),
-            }
-        )
-    return rows
+    return [
+        dict(zip(KEY_COLUMNS, key, strict=True))
+        | {"measure": measure}
+        | {str(name): value for name, value in bound.items()}
+        | {"sd": deviations[measure], "n_seeds": len(values)}
+        for measure, bound in bounds.items()
+    ]

@@ -16,9 +16,6 @@ from aragorn.storage.code_fingerprint import code_fingerprint
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.work_directory import hash_json
-from aragorn_training.experiment import Experiment, run_experiment
-from aragorn_training.studies.augmented_sbert.metrics import F1, SPEARMAN
-from aragorn_training.studies.augmented_sbert.published import load_sweep_result
 from aragorn_training.studies.augmented_sbert.trial import (
     BI_ENCODER,
     BM25,
@@ -27,9 +24,13 @@ from aragorn_training.studies.augmented_sbert.trial import (
     RANDOM,
     SEMANTIC,
     Encoders,
+    Job,
+    Request,
+    Row,
     Settings,
     Trial,
-    TrialResult,
+    run_jobs,
+    summarise,
 )
 
 BWS, ALL = ("bws_cross", "bws_in"), ("bws_cross", "bws_in", "mrpc")
@@ -50,6 +51,7 @@ class Sweep(NamedTuple):
     repetition_factor: int = 1
 
 
+KEYS = ("sweep", "task", "network", "value")  # columns that identify a row
 GOLD, GOLD_PAIRS = "gold", "gold_pairs"
 SWEEPS = {
     # seeds of which the best is chosen (default)
@@ -97,98 +99,14 @@ SWEEPS = {
     ),
 }
 
-TrialKey = tuple[str, str, int, float]  # sweep, task, repetition and value
 
-
-class Cell(NamedTuple):
-    """One repetition of a network at one value of a sweep."""
+class Point(NamedTuple):
+    """One repetition of a task at one value of a sweep."""
 
     sweep: str
     task: str
     repetition: int
     value: float
-    network: str
-
-    @property
-    def trial(self) -> TrialKey:
-        """Key of the trial that trains the cell's network; one trial trains a network for all
-        fractions of the steps."""
-        return (
-            self.sweep,
-            self.task,
-            self.repetition,
-            1.0 if self.network == PARTIAL else self.value,
-        )
-
-
-class SweepExperiment(Experiment[Cell, TrialResult]):
-    """Experiment whose cells are networks; to use gold networks that workers cache later, create a
-    new instance."""
-
-    name, unit, result_type = "augmented-sweeps", "networks", TrialResult
-
-    def __init__(
-        self,
-        gold: Mapping[str, PairDataset],
-        cells: Sequence[Cell],
-        settings: Settings,
-        teacher: PretrainedEncoder,
-        student: PretrainedEncoder,
-        cache: CacheDirectory,
-        device: torch.device,
-    ) -> None:
-        """Open the stores of all trials; a trial is created by the process that computes it."""
-        code, self._encoders = code_fingerprint(__name__), Encoders(teacher.folder, student.folder)
-        self._gold, self._settings, self._device = gold, settings, device
-        self._stores: dict[TrialKey, tuple[ArtifactStore, ArtifactStore]] = {}
-        self._trials: dict[TrialKey, Trial] = {}
-        data = {
-            task: hash_json([part.to_csv() for part in (pairs.train, pairs.dev, pairs.test)])
-            for task, pairs in gold.items()
-        }
-        for trial in dict.fromkeys(cell.trial for cell in cells):
-            sweep, task, repetition, value = trial
-            key = (repetition, teacher.sha256, student.sha256, code, device.type, data[task])
-            trial_settings = SWEEPS[sweep].change(settings, value)
-            gold_store = cache.open_store(
-                f"sweep-{GOLD}-{task}-{repetition}", repr((astuple(settings), key))
-            )
-            store = cache.open_store(
-                f"sweep-{sweep}-{value:g}-{task}-{repetition}", repr((astuple(trial_settings), key))
-            )
-            shares_gold = sweep == GOLD or SWEEPS[sweep].shares_gold
-            self._stores[trial] = (store, gold_store if shares_gold else store)
-
-    def get_cache_key(self, cell: Cell) -> object:
-        """Return the cell and the name of its trial's store, which contains a hash of data and
-        settings."""
-        return cell, self._stores[cell.trial][0].directory.name
-
-    def get_group(self, cell: Cell) -> TrialKey:
-        """Return the key of a cell's trial, whose networks depend on each other."""
-        return cell.trial
-
-    def compute(self, cell: Cell) -> TrialResult:
-        """Train and evaluate a cell's network; a partly trained network is evaluated on dev
-        only."""
-        if cell.trial not in self._trials:
-            self._trials = {cell.trial: self._build_trial(cell)}
-        trial = self._trials[cell.trial]
-        if cell.network == PARTIAL:
-            return TrialResult(trial.measure_dev_after(cell.value), np.nan, 0, 0.0)
-        return trial.evaluate(cell.network)
-
-    def _build_trial(self, cell: Cell) -> Trial:
-        gold, settings = (
-            self._gold[cell.task],
-            SWEEPS[cell.sweep].change(self._settings, cell.value),
-        )
-        if cell.sweep == GOLD_PAIRS:
-            gold = _sample_gold_pairs(gold, cell.repetition, int(cell.value))
-        store, gold_store = self._stores[cell.trial]
-        return Trial(
-            gold, cell.repetition, settings, self._encoders, store, self._device, gold_store
-        )
 
 
 def _sample_gold_pairs(gold: PairDataset, repetition: int, count: int) -> PairDataset:
@@ -213,59 +131,98 @@ def run_sweeps(
         One row per sweep, task, network and value: mean and standard deviation on test and dev
             (percent), mean number of
         silver pairs, the shares of dissimilar and of similar ones (labels below .2, and of at least
-        .5), and the published test result; for partly trained networks the Spearman correlation
+        .5) ; for partly trained networks the Spearman correlation
         over seeds of their dev metric with that at the end of training.
     """
-    cells = list_cells(sweeps, repetition_count)
+    points = list_points(sweeps, repetition_count)
     gold = {
         task: LOADERS[task](directory, settings.seed)
-        for task in dict.fromkeys(cell.task for cell in cells)
+        for task in dict.fromkeys(point.task for point in points)
     }
-    results: dict[Cell, TrialResult] = {}
+    code = code_fingerprint(__name__)
+    data = {
+        task: hash_json([part.to_csv() for part in (pairs.train, pairs.dev, pairs.test)])
+        for task, pairs in gold.items()
+    }
+
+    def open_store(name: str, settings: Settings, point: Point) -> ArtifactStore:
+        key = (
+            point.repetition,
+            teacher.sha256,
+            student.sha256,
+            code,
+            device.type,
+            data[point.task],
+        )
+        return cache.open_store(
+            f"sweep-{name}-{point.task}-{point.repetition}", repr((astuple(settings), key))
+        )
+
+    def build_job(point: Point) -> Job:
+        sweep = SWEEPS[point.sweep]
+        changed_settings = sweep.change(settings, point.value)
+        store = open_store(f"{point.sweep}-{point.value:g}", changed_settings, point)
+        is_shared = point.sweep == GOLD or sweep.shares_gold
+        gold_store = open_store(GOLD, settings, point) if is_shared else store
+        pairs = gold[point.task]
+        if point.sweep == GOLD_PAIRS:
+            pairs = _sample_gold_pairs(pairs, point.repetition, int(point.value))
+        encoders = Encoders(teacher.folder, student.folder)
+        trial = Trial(
+            pairs, point.repetition, changed_settings, encoders, store, device, gold_store
+        )
+        return Job(trial, _list_networks(point))
+
+    results = []
     for is_gold in (True, False):  # the networks that others share first
-        batch = [cell for cell in cells if (cell.sweep == GOLD) == is_gold]
-        experiment = SweepExperiment(gold, batch, settings, teacher, student, cache, device)
-        results |= run_experiment(experiment, batch, cache.directory, process_count)
-    return summarise(gold, {cell: results[cell] for cell in cells if cell.sweep in sweeps})
+        batch = [build_job(point) for point in points if (point.sweep == GOLD) == is_gold]
+        results.append(run_jobs(batch, KEYS, process_count))
+    table = pd.concat([frame for frame in results if len(frame)])
+    selected = table[table["sweep"].isin(sweeps)]
+    return tabulate_sweeps(selected, gold)
 
 
-def list_cells(sweeps: Sequence[str], repetition_count: int) -> list[Cell]:
-    """List the cells of sweeps and of the gold networks that they share, repetition by
+def list_points(sweeps: Sequence[str], repetition_count: int) -> list[Point]:
+    """List the points of sweeps and of the gold networks that they share, repetition by
     repetition."""
     shared_tasks = {
         task for name in sweeps if SWEEPS[name].shares_gold for task in SWEEPS[name].tasks
     }
     return [
-        Cell(name, task, repetition, value, network)
+        Point(name, task, repetition, value)
         for name, sweep in SWEEPS.items()
         for repetition in range(repetition_count * sweep.repetition_factor)
         for task in sweep.tasks
         if name in sweeps or (name == GOLD and task in shared_tasks)
-        for value in sweep.values
-        for network in sweep.networks
+        # one trial trains a network for all fractions of the steps
+        for value in ((1.0,) if sweep.networks == (PARTIAL,) else sweep.values)
     ]
 
 
-def summarise(gold: Mapping[str, PairDataset], results: Mapping[Cell, TrialResult]) -> pd.DataFrame:
-    """Tabulate means and standard deviations over repetitions, next to the published results, see
-    `run_sweeps`."""
-    groups: dict[tuple[str, str, str, float], list[TrialResult]] = {}
-    for cell, result in results.items():
-        groups.setdefault((cell.sweep, cell.task, cell.network, cell.value), []).append(result)
-    rows = []
-    for (name, task, network, value), group in groups.items():
-        values = pd.DataFrame([
-            (result.test, result.dev, result.silver_pairs, result.silver_low, result.silver_high) for result in group
-        ])  # fmt: skip
-        means, deviations = values.mean(), values.std()
-        row = {
-            "sweep": name, "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": network,
-            "value": value, "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
-            "repetitions": len(group), "silver_pairs": means[2], "silver_low": means[3], "silver_high": means[4],
-            "published_test": load_sweep_result(name, task, network, value),
-        }  # fmt: skip
-        if network == PARTIAL and len(group) > 1:
-            final = pd.Series([result.dev for result in groups[name, task, network, 1.0]])
-            row["correlation_with_end"] = values[1].corr(final, method="spearman")
-        rows.append(row)
-    return pd.DataFrame(rows)
+def _list_networks(point: Point) -> dict[Row, Request]:
+    """Return the networks that a point's trial evaluates."""
+    sweep = SWEEPS[point.sweep]
+    if sweep.networks == (PARTIAL,):
+        return {
+            (point.sweep, point.task, PARTIAL, value): Request(BI_ENCODER, fraction=value)
+            for value in sweep.values
+        }
+    return {
+        (point.sweep, point.task, network, point.value): Request(network)
+        for network in sweep.networks
+    }
+
+
+def tabulate_sweeps(results: pd.DataFrame, gold: Mapping[str, PairDataset]) -> pd.DataFrame:
+    """Tabulate the results of all repetitions, see `run_sweeps`."""
+    columns = ["silver_pairs", "silver_low", "silver_high"]
+    table = summarise(results, KEYS, columns, gold)
+    partial = results[results["network"] == PARTIAL]
+    for (task, value), group in partial.groupby(["task", "value"]):
+        is_final = (partial["task"] == task) & (partial["value"] == 1.0)
+        if len(group) > 1:
+            final = partial.loc[is_final, "dev"].reset_index(drop=True)
+            correlation = group["dev"].reset_index(drop=True).corr(final, method="spearman")
+            is_row = (table["network"] == PARTIAL) & (table["task"] == task)
+            table.loc[is_row & (table["value"] == value), "correlation_with_end"] = correlation
+    return table

@@ -7,9 +7,12 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,12 +22,15 @@ from aragorn.storage.artifact_store import ArtifactStore
 
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
+from aragorn_training.mapping import map_parallel
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
 from aragorn_training.sbert.pairs import subsample
 from aragorn_training.sbert.trainer import STATE_FILES, TrainingSetup
 from aragorn_training.studies.augmented_sbert import sampling
 from aragorn_training.studies.augmented_sbert.metrics import (
+    F1,
+    SPEARMAN,
     compute_baseline_metrics,
     compute_dev_metric,
     compute_metrics,
@@ -156,6 +162,22 @@ class TrialResult(msgspec.Struct):
     silver_high: float = math.nan  # share of the silver labels of at least POSITIVE_THRESHOLD
 
 
+@dataclass(frozen=True)
+class Request:
+    """A network to evaluate in a trial."""
+
+    network: str
+    source: Trial | None = None  # trial of the source task of a domain adaptation
+    fraction: float | None = None  # share of the steps to train; None: all, with the best seed
+
+    @property
+    def name(self) -> str:
+        """Name of the network in the trial's cache."""
+        if self.fraction is not None:
+            return f"{self.network}-{self.fraction}"
+        return f"{self.network}-{self.source.name}" if self.source else self.network
+
+
 class Trial:
     """Repetition of a task; gold networks and labelled pairs are computed on demand and cached."""
 
@@ -180,56 +202,69 @@ class Trial:
         self._gold_cache = gold_cache or cache
         first = settings.seed + repetition * settings.n_seeds
         self._seeds = range(first, first + settings.n_seeds)
-        self._sentences = sampling.SentencePool.from_pairs(gold.train)
         self._frozen_layers: FrozenLayerCache | None = None
+
+    @cached_property
+    def _sentences(self) -> sampling.SentencePool:
+        return sampling.SentencePool.from_pairs(self.gold.train)
 
     @property
     def name(self) -> str:
         """Unique name: task, repetition and hash of settings and data."""
         return self._cache.directory.name
 
-    def evaluate(self, network: str, source: Trial | None = None) -> TrialResult:
-        """Evaluate a network on dev and test; `source`: trial of the source task of a domain
-        adaptation, else None."""
+    def evaluate(self, request: Request) -> TrialResult:
+        """Return the result of a network, which is cached."""
+
+        def compute() -> bytes:
+            result = self._train_and_measure(request)
+            log.info(
+                "%s, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
+                self.name, request.name, result.test, result.dev, result.silver_pairs, result.seconds,
+            )  # fmt: skip
+            return msgspec.msgpack.encode(result)
+
+        content = self._cache.load_or_build(f"{request.name}.result", compute)
+        return msgspec.msgpack.decode(content, type=TrialResult)
+
+    def _train_and_measure(self, request: Request) -> TrialResult:
+        """Evaluate a network on dev and test; a partly trained one on dev only."""
         start = time.monotonic()
-        if network == BASELINE:
-            (dev, test), silver_labels = compute_baseline_metrics(self.gold), NO_LABELS
+        seeds_dir = self._cache.directory / request.name
+        if request.fraction is not None:
+            dev = self._measure_dev_after(request.fraction, seeds_dir)
+            return TrialResult(dev, math.nan, 0, 0.0)
+        if request.network == BASELINE:
+            dev, test = compute_baseline_metrics(self.gold)
+            silver_labels = NO_LABELS
         else:
-            model, silver_labels = self._load_or_train(network, source)
+            model, silver_labels = self._load_or_train(request)
             dev, test = compute_metrics(
                 self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test))
             )
-        # states of the seeds
-        shutil.rmtree(
-            self._cache.directory / _format_cache_name(network, source), ignore_errors=True
-        )
+        shutil.rmtree(seeds_dir, ignore_errors=True)
         result = TrialResult(dev, test, len(silver_labels), round(time.monotonic() - start, 1))
         if len(silver_labels):
             result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
             result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
         return result
 
-    def measure_dev_after(self, fraction: float) -> float:
+    def _measure_dev_after(self, fraction: float, seed_dir: Path) -> float:
         """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and
         return its dev metric."""
         setup = self._build_setup(self._settings.student, self.gold.train)
-        seed_dir = self._cache.directory / f"{BI_ENCODER}-{fraction}"
-        dev = _train_seed(
-            setup,
-            self._seeds[0],
-            max(1, round(fraction * setup.step_count)),
-            self._measure_dev,
-            seed_dir,
-        )
+        n_steps = max(1, round(fraction * setup.step_count))
+        dev = _train_seed(setup, self._seeds[0], n_steps, self._measure_dev, seed_dir)
         shutil.rmtree(seed_dir)
         return dev
 
     def _measure_dev(self, model: Network) -> float:
         return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-    def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, np.ndarray]:
+    def _load_or_train(self, request: Request) -> tuple[Network, np.ndarray]:
         """Load or train a network; return it with the labels (pairs,) of its silver training
         pairs."""
+        network, source = request.network, request.source
         if network == UNTRAINED:
             return self._build(self._settings.student), NO_LABELS
         if network in (CROSS_ENCODER, BI_ENCODER):
@@ -243,8 +278,7 @@ class Trial:
         if network == UNADAPTED:
             return source.load_or_train_on_gold(BI_ENCODER), NO_LABELS
         silver = self._build_adapted_pairs(source)
-        name = _format_cache_name(network, source)
-        return self._train(name, self._settings.student, silver), silver["label"].to_numpy()
+        return self._train(request.name, self._settings.student, silver), silver["label"].to_numpy()
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Return labels (N,) of pairs by the task's teacher, which is trained if it is not
@@ -316,7 +350,7 @@ class Trial:
 
     def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Return this task's training pairs, labelled by the source task's teacher."""
-        name = f"{_format_cache_name('labelled', source)}.npy"
+        name = f"labelled-{source.name}.npy"
         return self.gold.train.assign(
             label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train))
         )
@@ -374,5 +408,67 @@ class Trial:
         )
 
 
-def _format_cache_name(network: str, source: Trial | None) -> str:
-    return f"{network}-{source.name}" if source else network
+Row = tuple[str | float, ...]  # values that identify a row of a table
+
+
+class Job(NamedTuple):
+    """Networks of a trial, which one process evaluates in order."""
+
+    trial: Trial
+    requests: dict[Row, Request]
+
+
+def run_jobs(jobs: Sequence[Job], keys: Sequence[str], process_count: int) -> pd.DataFrame:
+    """Evaluate the networks of jobs in parallel; return one row per network, in the order of the
+    jobs: its row, in the columns `keys`, and the fields of its TrialResult."""
+    numbered = [*enumerate(jobs)]
+    results = {
+        number: rows for (number, _), rows in map_parallel(_run_job, numbered, process_count)
+    }
+    rows = [row for number, _ in numbered for row in results[number]]
+    return pd.DataFrame(rows, columns=[*keys, *TrialResult.__struct_fields__])
+
+
+def _run_job(numbered_job: tuple[int, Job]) -> list[tuple[object, ...]]:
+    _, job = numbered_job
+    trial = copy(job.trial)  # with the frozen layers, whose activations end with the job
+    return [
+        (*row, *msgspec.structs.astuple(trial.evaluate(request)))
+        for row, request in job.requests.items()
+    ]
+
+
+def summarise(
+    results: pd.DataFrame,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    gold: Mapping[str, PairDataset],
+) -> pd.DataFrame:
+    """Tabulate means and standard deviations over repetitions.
+
+    Args:
+        results: Results, see `run_jobs`.
+        keys: Columns that identify a row of the table, `task` among them.
+        columns: Columns whose means are tabulated besides those of test and dev.
+        gold: Gold pairs by task.
+
+    Returns:
+        Rows `KEY… measure test test_sd dev dev_sd repetitions COLUMN…`, in order of first
+        occurrence.
+    """
+    groups = results.groupby([*keys], sort=False)
+    means = groups[["test", "dev", *columns]].mean()
+    deviations = groups[["test", "dev"]].std()
+    scores = pd.DataFrame(
+        {
+            "test": means["test"],
+            "test_sd": deviations["test"],
+            "dev": means["dev"],
+            "dev_sd": deviations["dev"],
+            "repetitions": groups.size(),
+        }
+    )
+    table = scores.join(means[[*columns]]).reset_index()
+    measures = [F1 if gold[task].is_binary else SPEARMAN for task in table["task"]]
+    table.insert(keys.index("task") + 1, "measure", measures)
+    return table

@@ -1,0 +1,107 @@
+"""Compare the metrics of checkpoints with those of the stored ones."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
+
+from aragorn_training.formatting import CROSS_VALIDATED
+
+# maximum differences in percentage points, explained by rounding (OK) or by training on another
+# machine (near)
+OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
+# verdicts on metrics that are not comparable
+OTHER_DATA, OTHER_RECIPE, NOT_STORED = "other data", "other recipe", "not stored"
+COLUMNS = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
+
+
+def compare_checkpoints(
+    seconds: Mapping[str, float], directory: Path, stored_directory: Path
+) -> pd.DataFrame:
+    """Tabulate the metrics of new and stored checkpoints, with verdicts.
+
+    Args:
+        seconds: Seconds that each checkpoint took, by name.
+        directory: Directory of the new checkpoints.
+        stored_directory: Directory of the stored checkpoints.
+
+    Returns:
+        Rows of COLUMNS, in percent.
+    """
+    tables = [
+        _compare_checkpoint(directory / name, stored_directory / name).assign(
+            checkpoint=name, seconds=duration
+        )
+        for name, duration in seconds.items()
+    ]
+    return pd.concat(tables)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
+
+
+def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
+    metrics = read_json(new / METRICS)
+    if not stored.is_dir():
+        table = compare_metrics(metrics, metrics)
+        table[["stored", "difference"]] = np.nan
+        table["verdict"] = NOT_STORED
+    else:
+        table = compare_metrics(read_json(stored / METRICS), metrics)
+        inputs = [read_provenance(path).training_data.input for path in (new, stored)]
+        recipes = [read_json(path / PROVENANCE).get("recipe", {}) for path in (stored, new)]
+        if inputs[0] != inputs[1]:
+            table["verdict"] = OTHER_DATA
+        elif list_recipe_changes(*recipes):
+            table["verdict"] = OTHER_RECIPE
+    return table.rename_axis("metric").reset_index()
+
+
+def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return a checkpoint's metrics in percent: a network's of the validation, tuned or fused
+    parameters' cross-validated."""
+    if "validation" in metrics:
+        return dict(metrics["validation"])
+    if CROSS_VALIDATED not in metrics:
+        return {"R² · 100": 100 * metrics["R²"]}
+    values = metrics[CROSS_VALIDATED]
+    # whose metrics are grouped by the names of the qrels
+    is_fusion = isinstance(next(iter(values.values())), dict)
+    by_qrels = values if is_fusion else {"": values}
+    return {
+        f"{name} {measure}".strip(): 100 * value
+        for name, means in by_qrels.items()
+        for measure, value in means.items()
+        if value is not None
+    }
+
+
+def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
+    """Tabulate two checkpoints' metrics in percent, as `stored reproduced difference verdict` (OK,
+    near or FAIL)."""
+    table = pd.DataFrame(
+        {"stored": select_metrics(stored), "reproduced": select_metrics(reproduced)}, dtype=float
+    )
+    table["difference"] = table["reproduced"] - table["stored"]
+    distance = table["difference"].abs()  # NaN if one of the checkpoints lacks the metric: FAIL
+    table["verdict"] = np.select(
+        [distance <= OK_TOLERANCE, distance <= NEAR_TOLERANCE], ["OK", "near"], "FAIL"
+    )
+    return table
+
+
+def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
+    """Describe the settings that differ between the recipes of two provenances; settings added
+    since are not compared."""
+    changes, current_values = [], json.loads(json.dumps(recipe))
+    for key, value in stored_recipe.items():
+        fields = value.items() if isinstance(value, dict) else [(None, value)]
+        for field, old_value in fields:
+            new_value = (
+                current_values.get(key) if field is None else current_values.get(key, {}).get(field)
+            )
+            if key != "name" and new_value != old_value:
+                setting = key if field is None else f"{key}.{field}"
+                changes.append(f"{setting} was {old_value}, is now {new_value}")
+    return changes

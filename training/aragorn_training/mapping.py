@@ -1,0 +1,151 @@
+"""Apply a function to many arguments, in parallel and with cached results.
+
+Worker processes have one thread each, which is faster than one process with many threads.
+"""
+
+import hashlib
+import logging
+import os
+import signal
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+from aragorn.cpu_cores import count_cpu_cores
+from aragorn.progress import configure_logging, track_weighted
+from aragorn.storage.artifact_store import (
+    ArtifactStore,
+    decode_npy,
+    encode_npy,
+    write_journaled_artifact,
+)
+from aragorn.storage.atomic_files import remove_stale_files
+
+log = logging.getLogger(__name__)
+
+Argument = TypeVar("Argument", bound=Hashable)
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def map_cached(
+    function: Callable[[Argument], Result],
+    arguments: Sequence[Argument],
+    cache_dir: Path,
+    *,
+    name: str,
+    key: object,
+    result_type: type[Any],
+    identify: Callable[[Argument], object] = repr,
+    process_count: int | None = None,
+) -> dict[Argument, Result]:
+    """Apply a function to distinct arguments and cache each result, so that a killed call resumes.
+
+    Args:
+        function: Module-level function or partial of one, see `map_parallel`, which also says how
+            its errors propagate; finished results stay cached.
+        arguments: Arguments of the calls, which start in this order.
+        cache_dir: Parent of the cached results.
+        name: Name of the results, also used in log messages.
+        key: Values that determine all results, besides the arguments; its `repr` is hashed.
+        result_type: Type of a result: a numpy array or a type that msgspec can encode.
+        identify: Function that returns the values that determine an argument's result; their `repr`
+            is hashed.
+        process_count: Number of processes, see `map_parallel`.
+
+    Returns:
+        Results by argument, in the order of the arguments.
+    """
+    store = ArtifactStore(cache_dir / f"{name}-results", {})
+    remove_stale_files(store.directory)
+    files = {argument: _hash((key, identify(argument))) for argument in arguments}
+    contents = {argument: store.read(file) for argument, file in files.items()}
+    results = {
+        argument: msgspec.msgpack.decode(content, type=result_type, dec_hook=_decode_array)
+        for argument, content in contents.items()
+        if content is not None
+    }
+    if results:
+        log.info("%s: %d of %d results cached", name, len(results), len(arguments))
+    jobs = [(argument, store.directory / files[argument]) for argument in arguments]
+    jobs = [job for job in jobs if job[0] not in results]
+    if jobs:
+        completions = map_parallel(partial(_compute, function), jobs, process_count)
+        calls = ((completion, 1) for completion in completions)
+        for (argument, _), result in track_weighted(calls, len(jobs), name, "calls"):
+            results[argument] = result
+    return {argument: results[argument] for argument in arguments}
+
+
+def _compute(function: Callable[[Argument], Result], job: tuple[Argument, Path]) -> Result:
+    """Call a function and cache the result in a file."""
+    argument, file = job
+    result = function(argument)
+    write_journaled_artifact(file, msgspec.msgpack.encode(result, enc_hook=encode_npy))
+    return result
+
+
+def _hash(key: object) -> str:
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+
+
+def _decode_array(expected_type: type[Any], encoded_array: bytes) -> np.ndarray:
+    return decode_npy(encoded_array)
+
+
+def map_parallel(
+    function: Callable[[Job], Result], jobs: Sequence[Job], process_count: int | None
+) -> Iterator[tuple[Job, Result]]:
+    """Yield (job, result) in order of completion; jobs start in order. Results do not depend on
+    `process_count`.
+
+    Each process has one thread. If `process_count` is 1, jobs run in the calling process, and if it
+    is None, on all its threads; otherwise the function (which must be module-level), jobs and
+    results are pickled. Errors of the function propagate after the running jobs have finished;
+    pending jobs are cancelled.
+    """
+    if process_count is None or process_count == 1:
+        n_threads = torch.get_num_threads()
+        torch.set_num_threads(process_count or n_threads)
+        try:
+            for job in jobs:
+                yield job, function(job)
+        finally:
+            torch.set_num_threads(n_threads)
+        return
+    with ProcessPoolExecutor(process_count, get_context("spawn"), _initialise_worker) as pool:
+        futures = {pool.submit(function, job): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def get_default_process_count(device: torch.device) -> int:
+    """Return the number of usable CPU cores, or 1 if the device is a GPU."""
+    return count_cpu_cores() if device.type == "cpu" else 1
+
+
+def _initialise_worker() -> None:
+    """Set up logging, threads and signals of a worker, and make it exit with its parent."""
+    # Ctrl-C reaches the whole process group; only the parent reports it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    configure_logging()
+    Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent:
+        parent.join()
+    os._exit(1)
