@@ -28,7 +28,7 @@ RUN python3 -m compileall -q /aragorn/submission \
  && find /aragorn ! -perm -a=r -exec chmod a+r {} + \
  && find /aragorn \( -type d -o -name run.sh \) ! -perm -a=x -exec chmod a+x {} +
 
-ARG VERSION=1.1.0
+ARG VERSION=2.0.0
 ARG REVISION=unknown
 ARG SOURCE=
 ENV ARAGORN_REVISION=$REVISION ARAGORN_SOURCE=$SOURCE

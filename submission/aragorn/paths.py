@@ -5,6 +5,7 @@ from pathlib import Path
 
 PACKAGE_DIR = Path(__file__).resolve().parent
 PROJECT_DIR = PACKAGE_DIR.parent.parent  # in a checkout
+IS_CHECKOUT = (PROJECT_DIR / "pyproject.toml").is_file()
 # In a checkout, PACKAGE_DIR / "checkpoints" is a symbolic link to the project's checkpoints.
 CHECKPOINT_DIR = Path(
     os.environ.get("ARAGORN_CHECKPOINTS") or PACKAGE_DIR / "checkpoints"

@@ -49,6 +49,7 @@ PLACES = {  # libraries, and the start of the paths that may import them
 }
 NOT_IN_RANKERS = {"pandas", "pathlib", "json", "numpy"}  # networks access neither files nor frames
 FILES = sorted(file for source in SOURCE_DIRS.values() for file in source.rglob("*/**/*.py"))
+FRONT = SOURCE_DIRS["aragorn"] / "aragorn" / "__init__.py"  # offers `aragorn.search` on first use
 
 
 def list_imports(file: Path) -> set[str]:
@@ -64,7 +65,10 @@ def list_imports(file: Path) -> set[str]:
 
 
 def list_imported_files(file: Path) -> set[Path]:
-    """Return the files of this project that a file imports, except the file itself."""
+    """Return the files of this project that a file imports, except the file itself; none for
+    FRONT."""
+    if file == FRONT:
+        return set()
     names = (name for name in list_imports(file) if name.startswith(tuple(SOURCE_DIRS)))
     return {imported for name in names if (imported := find_module_file(name))} - {file}
 

@@ -105,21 +105,36 @@ def test_all_options_of_rank_are_described(capsys: pytest.CaptureFixture[str]) -
 
 
 def read_pins(file: str) -> dict[str, str]:
-    """Map normalised package names to the pinned versions in a requirements file."""
-    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-    versions = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "\n".join(lines), re.MULTILINE))
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
+    """Map normalised package names to the pinned versions in a requirements file or lock."""
+    pins = dict(re.findall(r"^([\w.-]+)==([\w.]+)", read(file), re.MULTILINE))
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
 
 
-def test_lock_pins_all_requirements_with_hashes() -> None:
-    lock = read_pins("requirements.lock")
-    optional = read_pins("requirements-ray.txt") | read_pins("requirements-openvino.txt")
-    requirements = read_pins("requirements.txt") | optional
-    assert {name: lock.get(name) for name in requirements} == requirements
-    assert optional.items() <= read_pins("tests/requirements.txt").items()
-    entries = re.split(r"\n(?=[\w.-]+==)", read("requirements.lock"))[1:]
-    assert len(entries) == len(lock)
-    assert all("--hash=sha256:" in entry for entry in entries)
+REQUIREMENTS = {  # locks of each requirements file
+    "requirements.txt": ("requirements.lock", "requirements-cuda.lock"),
+    "requirements-ray.txt": ("requirements-ray.lock",),
+    "requirements-openvino.txt": ("requirements-openvino.lock",),
+    "training/requirements.txt": ("training/requirements.lock",),
+    "tests/requirements.txt": ("tests/requirements.lock", "training/requirements.lock"),
+}
+
+
+def test_locks_pin_all_requirements_with_hashes() -> None:
+    versions: dict[str, set[str]] = {}
+    for file, locks in REQUIREMENTS.items():
+        pins = {name: pin for lock in locks for name, pin in read_pins(lock).items()}
+        assert read_pins(file).items() <= pins.items(), f"{file}: run tests/lock"
+        for lock in locks:
+            entries = re.split(r"\n(?=[\w.-]+==)", read(lock))[1:]
+            assert len(entries) == len(read_pins(lock))
+            assert all("--hash=sha256:" in entry for entry in entries)
+        for name, pin in pins.items():
+            versions.setdefault(name, set()).add(pin)
+    assert [name for name, pins in versions.items() if len(pins) > 1] == []
+    [cpu] = re.findall(r"^torch==(.*)\+cpu ", read("requirements-cpu.lock"), re.MULTILINE)
+    assert versions["torch"] == {cpu}
+    image = {*read_pins("requirements.lock"), *read_pins("requirements-cuda.lock")}
+    assert image & {"transformers", "sentence-transformers", "scikit-learn", "sympy"} == set()
 
 
 def test_dockerfile_pins_version_base_and_copied_files() -> None:

@@ -6,7 +6,7 @@ from types import TracebackType
 OWN_PACKAGES = ("aragorn", "aragorn_training")
 MESSAGE = (
     "error: Python package {name} is not installed in {python}; activate the environment with `. .venv/bin/activate`, "
-    "and install the packages for training once with `pip install -r training/requirements.txt`"
+    "and install the packages for training once with `pip install -e '.[training]'` in the project"
 )
 
 

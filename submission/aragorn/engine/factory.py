@@ -54,6 +54,6 @@ def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContext
         if error.name != "ray":
             raise
         raise UsageError(
-            "--engine ray: Ray is not installed; run `pip install -r requirements-ray.txt`"
+            "--engine ray: Ray is not installed; run `submission/install.sh ray`"
         ) from None
     return connect(name.partition("://")[2] or None, shares_cache)

@@ -65,7 +65,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
         )
     if find_spec("openvino") is None:
         raise UsageError(
-            "--precision bfloat16: OpenVINO is not installed; run `pip install -r requirements-openvino.txt`"
+            "--precision bfloat16: OpenVINO is not installed; run `submission/install.sh openvino`"
         )
     return torch.bfloat16
 

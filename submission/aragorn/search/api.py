@@ -14,7 +14,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
 from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
 from aragorn.search.searcher import Searcher
-from aragorn.systems.catalogue import System, get_system
+from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn.systems.execution import CheckpointStore
 
 
@@ -94,3 +94,8 @@ def load_system(
     """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or
     device is invalid."""
     return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))
+
+
+def list_systems() -> dict[str, str]:
+    """Return the description of each system by its name, in the order of the catalogue."""
+    return {system.name: system.description for system in SYSTEMS.values()}

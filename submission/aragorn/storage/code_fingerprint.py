@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aragorn.paths import PROJECT_DIR, STOP_WORDS_FILE
+from aragorn.paths import IS_CHECKOUT, PACKAGE_DIR, PROJECT_DIR, STOP_WORDS_FILE
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.hashing import combine_hashes
 from aragorn.timing import pause_gc
@@ -47,10 +47,10 @@ TRANSPORT_PACKAGES = {"ray"}  # optional, without effect on results
 # import name → distribution name
 DISTRIBUTION_NAMES = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}
 
-SOURCE_DIRS = {
-    "aragorn": PROJECT_DIR / "submission",
-    "aragorn_training": PROJECT_DIR / "training",
-}  # of packages
+SOURCE_DIRS = {  # of packages, in a checkout or installed
+    "aragorn": PACKAGE_DIR.parent,
+    "aragorn_training": PROJECT_DIR / "training" if IS_CHECKOUT else PACKAGE_DIR.parent,
+}
 
 
 class ParsedModule(NamedTuple):
@@ -119,6 +119,8 @@ def parse_imports(file: Path) -> frozenset[str]:
 def find_module_file(module: str) -> Path | None:
     """Return the file of a project module from its dotted name; None for other modules."""
     package, *names = module.split(".")
+    if package not in SOURCE_DIRS and not IS_CHECKOUT:
+        return None
     stem = SOURCE_DIRS.get(package, PROJECT_DIR).joinpath(package, *names)
     return next(
         (file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None

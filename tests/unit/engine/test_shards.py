@@ -108,9 +108,7 @@ def test_missing_ray_installation_fails(
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "aragorn.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
-    assert (
-        "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
-    )
+    assert "Ray is not installed; run `submission/install.sh ray`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -118,7 +118,7 @@ def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
     monkeypatch.setattr("aragorn.inference.device.find_spec", lambda _: None)
     with pytest.raises(
         UsageError,
-        match=r"OpenVINO is not installed; run `pip install -r requirements-openvino\.txt`",
+        match=r"OpenVINO is not installed; run `submission/install\.sh openvino`",
     ):
         choose_precision("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})

@@ -91,7 +91,7 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
                 else "missing"
             )
             raise InputError(
-                f"{path}: {cause}; install {PACKAGE} with `pip install -r training/requirements.txt`"
+                f"{path}: {cause}; install {PACKAGE} with `pip install -e '.[training]'`"
             )
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
@@ -119,9 +119,7 @@ def find_package_folder(encoder: PackagedEncoder) -> Path:
     """Return the folder of an encoder in PACKAGE; raise InputError if PACKAGE is not installed."""
     package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
-        raise InputError(
-            f"{PACKAGE} is not installed; run `pip install -r training/requirements.txt`"
-        )
+        raise InputError(f"{PACKAGE} is not installed; run `pip install -e '.[training]'`")
     return Path(package.origin).parent / "models" / "data" / encoder.subfolder
 
 

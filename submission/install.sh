@@ -1,0 +1,80 @@
+#!/bin/sh
+# install.sh [ray] [openvino] [training] [tests]: print the path of a Python with the packages of the locks, which are
+# installed into .venv if they are missing. ARAGORN_TORCH=cpu or cuda selects PyTorch (default: cuda if there is a driver).
+set -eu
+root=$(dirname "$(dirname "$(readlink -f -- "$0")")")
+if [ -e "$root/.installed" ]; then command -v python3; exit; fi  # in the image
+
+venv=$root/.venv
+python=$venv/bin/python
+torch=${ARAGORN_TORCH:-$([ -e /proc/driver/nvidia/version ] && echo cuda || echo cpu)}
+locks="requirements.lock requirements-$torch.lock"
+for name in "$@"; do
+    case $name in
+    training | tests) locks="$locks $name/requirements.lock" ;;
+    *) locks="$locks requirements-$name.lock" ;;
+    esac
+done
+
+fail() {
+    echo "error: $1" >&2
+    exit 1
+}
+
+# A copy of each lock in .venv shows that it is installed.
+copy_path() {
+    case $1 in
+    *-cpu.lock | *-cuda.lock) echo "$venv/torch.lock" ;;
+    *) echo "$venv/$(echo "$1" | tr / -)" ;;
+    esac
+}
+
+is_complete() {
+    [ -x "$python" ] || return 1
+    for lock in $locks; do
+        cmp -s "$root/$lock" "$(copy_path "$lock")" || return 1
+    done
+}
+
+# Install into .venv, wherever the settings of pip and Python would install by default.
+install() {
+    env -u PIP_PREFIX -u PIP_ROOT "$python" -I -m pip install \
+        --disable-pip-version-check --quiet --no-deps --no-user --target= "$@" >&2
+}
+
+# The lock of PyTorch for CPUs has the hash for Python 3.11; PyPI does not have the file, but pip may be configured for it.
+install_cpu_torch() {
+    links=${TORCH_LINKS:-https://download.pytorch.org/whl/cpu/torch/}
+    if "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+        set -- --require-hashes --requirement "$1"
+    else
+        set -- "$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' "$1")"
+    fi
+    install "$@" 2>/dev/null || install --find-links "$links" "$@"
+}
+
+if ! is_complete; then
+    [ ! -e "$venv" ] || [ -w "$venv" ] ||
+        fail "$venv is incomplete, or its Python cannot be executed, and user $(id -un) cannot write to it; use a copy of the project"
+    exec 9< "$root/submission/install.sh"
+    if ! flock --nonblock 9; then
+        echo "Waiting for another installation into $venv" >&2
+        flock 9
+    fi
+    if ! "$python" -I -m pip --version > /dev/null 2>&1; then
+        python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "install Python 3.11 or later"
+        echo "Creating $venv" >&2
+        python3 -m venv --clear "$venv" >&2 || fail "python3 -m venv failed; install the venv module (package python3-venv)"
+    fi
+    for lock in $locks; do
+        copy=$(copy_path "$lock")
+        ! cmp -s "$root/$lock" "$copy" || continue
+        echo "Installing the packages of $lock into $venv" >&2
+        case $lock in
+        *-cpu.lock) install_cpu_torch "$root/$lock" ;;
+        *) install --require-hashes --requirement "$root/$lock" ;;
+        esac || fail "cannot install $lock into $venv; see pip's output above, or delete $venv and try again"
+        cp "$root/$lock" "$copy"
+    done
+fi
+echo "$python"
