@@ -20,8 +20,8 @@ import pytest
 import torch
 from aragorn.__main__ import main as run_submission
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
-from aragorn.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from aragorn.fusion.quality import QualityInterpolation
+from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.inference import enrichment
 from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
@@ -48,7 +48,7 @@ from aragorn.storage.checkpoint_directory import (
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import CheckpointStore, Execution
-from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
@@ -391,12 +391,11 @@ def write_learned_fusion(
     weight 0.125 for the length."""
     fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
     members = tuple(
-        LinearMember(member, fingerprints[member], pool_depths[member], weights[member])
+        Member(member, fingerprints[member], pool_depths[member], weights[member])
         for member in pool_depths
     )
-    write_parameters(
-        directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
-    )
+    model = WeightedSum("1.1.0", "z_score", 0.25, members, LengthFeature(6.5, 0.125))
+    write_parameters(directory / name, model)
 
 
 @pytest.fixture(scope="session")

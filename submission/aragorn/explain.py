@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from aragorn.errors import UsageError, abbreviate
+from aragorn.explanation import Explanation, Row, TextSpan, select_largest
 from aragorn.systems.catalogue import System
 from aragorn.systems.dense import DensePremiseStage
 from aragorn.systems.execution import Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation, TextSpan, select_largest
 from aragorn.systems.neural import RerankStage
 from aragorn.text.normalisation import sanitise
 
@@ -90,7 +90,7 @@ def _get_candidate_stages(stage: Stage, execution: Execution) -> tuple[Stage, ..
     return stage.get_dependencies() if isinstance(stage, RerankStage) else ()
 
 
-def _format_explanation(explanation: ScoreExplanation, use_colour: bool) -> list[list[str]]:
+def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list[str]]:
     """Format the score, its contributions, and their breakdowns, as blocks of lines."""
     blocks = [
         [f"{label}: {text}" for label, text in explanation.model_inputs.items()],
@@ -109,7 +109,7 @@ def _format_explanation(explanation: ScoreExplanation, use_colour: bool) -> list
     return blocks
 
 
-def _format_comparison(first: ScoreExplanation, second: ScoreExplanation) -> list[list[str]]:
+def _format_comparison(first: Explanation, second: Explanation) -> list[list[str]]:
     """Format the scores of two documents, and their contributions and breakdowns summed by label,
     side by side."""
     inputs = [
@@ -130,7 +130,7 @@ def _format_comparison(first: ScoreExplanation, second: ScoreExplanation) -> lis
     return blocks
 
 
-def _format_pairs(first: Sequence[ExplanationRow], second: Sequence[ExplanationRow]) -> list[str]:
+def _format_pairs(first: Sequence[Row], second: Sequence[Row]) -> list[str]:
     """Format the sums of both documents' rows by label, those with the largest absolute differences
     first."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -166,7 +166,7 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
     return "".join(texts).strip()
 
 
-def _format_rows(rows: list[ExplanationRow]) -> list[str]:
+def _format_rows(rows: list[Row]) -> list[str]:
     """Format the MAX_ROWS rows with the largest absolute values, followed by a row with the sum of
     the remaining ones."""
     largest = select_largest(rows, MAX_ROWS)

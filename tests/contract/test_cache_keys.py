@@ -187,7 +187,7 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
     "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
     "models.rankers.sbert": {"sbert", "fusion"}, "retrieval.dense": {"sbert", "fusion"},
     "models.enrichers.deepct": DEEPCT, "models.enrichers.targer": {"targer_dirichlet"},
-    "fusion.linear": {"fusion"}, "systems.cluster_score": {"fusion"}, "fusion.regression": ENSEMBLES,
+    "fusion.weighted_sum": {"fusion", "tfr_bert", *ENSEMBLES}, "systems.cluster_score": {"fusion"},
     "models.rankers.tfr_bert": {"tfr_bert"}, "fusion.quality": {"tfr_bert"},
     "retrieval.term_weighting": {
         "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "targer_dirichlet", "tfr_bert", "fusion", *DEEPCT
@@ -195,7 +195,7 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
     "data.document_store": set(SYSTEMS), "data.args_me": set(SYSTEMS),
     "check": set(), "cli": set(), "explain": set(), "rank": set(), "errors": set(), "progress": set(), "storage.locks": set(),
     "standard_streams": set(), "engine.ray_engine": set(), "output.ir_metadata": set(),
-    "search.server": set(), "systems.catalogue": set(), "systems.explanation": set(),
+    "search.server": set(), "systems.catalogue": set(), "explanation": set(),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import torch
 import yaml
 from aragorn import __version__
 from aragorn.__main__ import main
-from aragorn.fusion.regression import RegressionEnsemble
+from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.output.source_code import describe_source_code
 from aragorn.storage.atomic_files import sha256_file
@@ -105,7 +105,7 @@ def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints
     assert methods["me-gru"]["checkpoints"] == {
         "gru": load_checkpoint(all_checkpoints_dir / "gru").fingerprint
     }
-    fingerprint = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble).fingerprint
+    fingerprint = read_config(all_checkpoints_dir / "ensemble", WeightedSum).fingerprint
     ensemble = methods["me-ensemble"]
     assert set(ensemble["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
     assert (ensemble["checkpoints"]["ensemble"], ensemble["interpolates"]) == (

@@ -135,10 +135,10 @@ def test_explanation_sums_to_the_score(name: str, query: list[int], document: li
     ranker = build(name)
     pair = (*pad([query]), *pad([document]))
     actual = ranker.explain(*pair)
-    total = torch.tensor(sum(part.value for part in actual.contributions))
-    assert_close(
-        total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float()
-    )
+    total = sum(part.value for part in actual.contributions)
+    activated = total if actual.activation is None else actual.activation(total)
+    assert_close(torch.tensor(activated), ranker(*pair)[0].float())
+    assert actual.score == ranker(*pair).item()
     for part in actual.contributions:
         assert part.query_position is None or 0 <= part.query_position < max(1, len(query))
         assert all(0 <= position < max(1, len(document)) for position in part.document_positions)

@@ -17,8 +17,8 @@ from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import CheckpointStore, Execution, iter_components
+from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.lexical import LexicalStage
 
 

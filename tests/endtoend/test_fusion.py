@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.fusion.linear import LinearFusion
+from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
-from aragorn.systems.learned_fusion import LearnedFusionStage
+from aragorn.systems.fusion import LearnedFusionStage
 from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
@@ -135,7 +135,7 @@ def test_runs_reach_the_reported_measures(
 
 def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
     model, weights = (
-        read_config(fusion_dir, LinearFusion),
+        read_config(fusion_dir, WeightedSum),
         read_table(fusion_dir, "weights", "feature"),
     )
     assert {member.name: member.pool_depth for member in model.members} == {

@@ -1,2 +1,2 @@
-"""Fuse rankings by min-max regression or by a weighted sum of z-scores, and re-rank documents by
-argument quality."""
+"""Fuse rankings by a weighted sum of normalised scores, and re-rank documents by argument
+quality."""

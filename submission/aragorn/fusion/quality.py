@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from aragorn.fusion.z_scores import compute_z_scores
+from aragorn.fusion.weighted_sum import compute_z_scores
 
 # difference between the lowest score of a re-ranked document and the next document's score
 SCORE_GAP = 1.0

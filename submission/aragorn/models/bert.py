@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.bert_config import QUERY_LENGTH, BERTConfig, EncoderConfig
 from aragorn.models.network import Network, is_full_precision
-from aragorn.models.ranker import Contribution, NetworkExplanation, Ranker
+from aragorn.models.ranker import Ranker
 from aragorn.models.transformer import BERT
 
 # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not
@@ -298,7 +299,9 @@ class BERTRanker(BERTNetwork, Ranker):
     """A ranker with a BERT encoder; by default a cross-encoder of query-document pairs."""
 
     token_unit = "pieces"
-    cpu_batch_size, shard_size = 32, 512
+    cpu_batch_size = 32
+    shard_size = 512
+    uses_occlusion = True
     cls_only: ClassVar[bool] = False  # whether the ranker reads only the last layer's [CLS] vector
 
     def __init__(self, config: Any) -> None:
@@ -334,14 +337,15 @@ class CLSRanker(BERTRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down into the contribution of the [CLS] vector and the bias."""
         [vector] = self.pool(query, query_mask, document, document_mask)
-        parts = [
-            Contribution("[CLS]", (self.linear.weight[0] @ vector).item()),
-            Contribution("bias", self.linear.bias.item()),
+        rows = [
+            Row((self.linear.weight[0] @ vector).item(), "[CLS]"),
+            Row(self.linear.bias.item(), "bias"),
         ]
-        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, rows, caveat=ENCODER_CAVEAT)
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:

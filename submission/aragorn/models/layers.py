@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aragorn.models.ranker import Contribution, find_top_positions
+from aragorn.explanation import Row
+from aragorn.models.ranker import find_top_positions
 from aragorn.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay in the CPU cache
@@ -150,7 +151,7 @@ class KernelPooling(Kernels):
         document_mask: Tensor,
         weights: Tensor,
         name: str,
-    ) -> list[Contribution]:
+    ) -> list[Row]:
         """Return the contribution of each query term and kernel to the score of a single pair (B =
         1).
 
@@ -162,9 +163,7 @@ class KernelPooling(Kernels):
         )
 
 
-def explain_kernels(
-    kernels: Kernels, similarity: Tensor, values: Tensor, name: str
-) -> list[Contribution]:
+def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Row]:
     """Convert `values` (Q, K) of query terms and kernels to contributions, labelled with `name` and
     the kernel's mu.
 
@@ -179,8 +178,11 @@ def explain_kernels(
             if value:
                 activation = torch.exp(-((similarity[query] - mu) ** 2) / (2 * sigma**2))
                 parts.append(
-                    Contribution(
-                        f"{name} {mu:+.2f}", value, query, find_top_positions(activation, 0.1)
+                    Row(
+                        value,
+                        f"{name} {mu:+.2f}",
+                        query_position=query,
+                        document_positions=find_top_positions(activation, 0.1),
                     )
                 )
     return parts

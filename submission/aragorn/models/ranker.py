@@ -2,36 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from aragorn.explanation import Explanation
 from aragorn.models.network import Network
 from aragorn.text.vocabulary import InputUnit
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """A labelled contribution to a score, and the query and document positions that it comes from
-    (strongest first)."""
-
-    label: str
-    value: float
-    query_position: int | None = None
-    document_positions: tuple[int, ...] = ()
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class NetworkExplanation:
-    """Explanation of a score by contributions that sum to the score before the activation."""
-
-    contributions: list[Contribution]
-    activation: Callable[[Tensor], Tensor] | None = None  # None: the score is the sum
-    caveat: str = ""  # limitations of the contributions
-    use_occlusion: bool = False  # whether occlusion is more informative than the contributions
 
 
 def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
@@ -49,6 +27,8 @@ class Ranker(Network, ABC):
     cpu_batch_size: ClassVar[int] = 512  # documents
     # minimum documents per cached shard; a resumed run repeats at most one shard per worker
     shard_size: ClassVar[int] = 4096
+    # whether omitting single subwords tells more than the contributions
+    uses_occlusion: ClassVar[bool] = False
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Run the network without autocast, even if it is enabled; only an encoder may use half
@@ -79,8 +59,9 @@ class Ranker(Network, ABC):
     @abstractmethod
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
-        """Explain the score of a single pair (B = 1); arguments as for `forward`."""
+    ) -> Explanation:
+        """Explain the score of a single pair (B = 1) by contributions that sum to it, or to the
+        score before the activation; arguments as for `forward`."""
 
 
 class TopicRanker(Ranker):

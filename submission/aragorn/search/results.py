@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aragorn.errors import SubmissionError
+from aragorn.explanation import Explanation, Row, select_largest
 from aragorn.io.argument_metadata import ArgumentMetadata
 from aragorn.search.snippets import Highlight, Snippet
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation, select_largest
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Hit:
     premise: str
     snippet: Snippet  # of the premise
     highlights: list[Highlight]  # of the premise
-    explanation: ScoreExplanation | None  # None if not requested
+    explanation: Explanation | None  # None if not requested
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SearchResults:
     seconds: float
 
 
-def select_largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
+def select_largest_contributions(explanation: Explanation, limit: int) -> list[Row]:
     """Return at most `limit` non-zero contributions, largest first by absolute value, then the sum
     of the remaining ones."""
     return select_largest((row for row in explanation.contributions if row.value), limit)

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from aragorn.explanation import Explanation
 from aragorn.search.results import Hit, SearchResults, SystemResults, select_largest_contributions
-from aragorn.systems.explanation import ScoreExplanation
 from aragorn.text.normalisation import sanitise
 
 PIPE_WIDTH = 100  # width if stdout is not a terminal
@@ -101,7 +101,7 @@ def _render_snippet(hit: Hit, console: Console) -> Text:
     return text.append(_clean(premise[start:end])).append(" …" if premise[end:].strip() else "")
 
 
-def _format_contributions(explanation: ScoreExplanation) -> str:
+def _format_contributions(explanation: Explanation) -> str:
     rows = select_largest_contributions(explanation, MAX_CONTRIBUTIONS)
     return "contributions: " + ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
 

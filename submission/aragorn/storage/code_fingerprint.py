@@ -26,8 +26,8 @@ PROGRAM = "aragorn.rank"
 # modules that only report: neither they nor modules that only they import affect a run
 REPORTING_MODULES = {
     "aragorn.check", "aragorn.explain", "aragorn.progress", "aragorn.timing",
+    "aragorn.explanation",
     "aragorn.io.args_me_ids", "aragorn.io.run_validation", "aragorn.output.ir_metadata",
-    "aragorn.systems.explanation",
 }  # fmt: skip
 # modules without effect on artifacts, excluded from artifact fingerprints
 RESULT_NEUTRAL_MODULES = REPORTING_MODULES | {

@@ -8,10 +8,9 @@ from aragorn.systems.cluster_score import ClusterScoreStage
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.dense import DenseConclusionStage, DensePremiseStage
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import CheckpointStore, Stage
+from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage
 from aragorn.systems.latent import LatentStage
-from aragorn.systems.learned_fusion import LearnedFusionStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage

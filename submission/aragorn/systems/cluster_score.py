@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aragorn.explanation import Explanation, Row
 from aragorn.rankings import truncate_rankings
 from aragorn.systems.execution import Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 
 CLUSTER_DEPTH = 200  # top documents per topic that contribute to their debates' scores
 DEBATE_COLUMNS = ["qid", "debate"]
@@ -62,7 +62,7 @@ class ClusterScoreStage(Stage):
             count[is_unranked] += 1
         return np.asarray(total / count)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by document: those of the debate among the top `CLUSTER_DEPTH`, and
         the document itself."""
         top_documents, debate = self._get_top_documents(execution), parse_debate_id(docno)
@@ -73,11 +73,11 @@ class ClusterScoreStage(Stage):
         count = len(score_by_docno)
         items = score_by_docno.items()
         rows = [
-            ExplanationRow(score / count, member, f"retrieval score {score:.4f} / {count}")
+            Row(score / count, member, f"retrieval score {score:.4f} / {count}")
             for member, score in items
         ]
         summary = f"mean retrieval score of {count} documents of debate {debate}"
-        return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
+        return Explanation(self.score_document(execution, qid, docno), rows, summary)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"averages": get_name(self.retriever)}

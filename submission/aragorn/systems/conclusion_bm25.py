@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import UsageError
+from aragorn.explanation import Explanation, Row
 from aragorn.retrieval.conclusion_bm25 import (
     ConclusionIndex,
     load_or_build_conclusion_index,
@@ -15,7 +16,6 @@ from aragorn.retrieval.conclusion_bm25 import (
 )
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ConclusionStage(Stage):
         )
         return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by query term."""
         if execution.supplied_ranking is not None:
             file = execution.input.ranking_file
@@ -69,11 +69,11 @@ class ConclusionStage(Stage):
             execution.documents.read_texts({docno})["conclusion"],
         )
         contributions = self._get_index(execution).compute_term_contributions(query, conclusion)
-        rows = [ExplanationRow(value, term) for term, value in contributions]
-        return ScoreExplanation(
+        rows = [Row(value, term) for term, value in contributions]
+        return Explanation(
             sum(row.value for row in rows),
-            "BM25 score of the conclusion, summed over query terms",
             rows,
+            "BM25 score of the conclusion, summed over query terms",
         )
 
     def describe_input(self, file: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
+from aragorn.explanation import Explanation, Row
 from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
 from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
 from aragorn.retrieval.dense import (
@@ -24,7 +25,6 @@ from aragorn.retrieval.dense import (
 from aragorn.retrieval.vector_store import VectorStore, hash_text
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 from aragorn.systems.neural import NetworkStage
 
 INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
@@ -36,13 +36,11 @@ class DenseStage(NetworkStage):
     field: ClassVar[str]  # argument field that is indexed
     input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
         score = self.score_document(execution, qid, docno)
-        rounding = ExplanationRow(
-            score - explanation.score, "rounding", "text vector stored in float16"
-        )
+        rounding = Row(score - explanation.score, "rounding", "text vector stored in float16")
         breakdowns = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
         contributions = [*explanation.contributions, rounding]
         return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)

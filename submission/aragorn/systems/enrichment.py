@@ -1,13 +1,15 @@
 """Enrichment of documents: index terms that an enricher assigns to them, in place of their
 words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 import pandas as pd
 
 from aragorn.engine.base import run_task
+from aragorn.explanation import Row, TextSpan
 from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from aragorn.inference.enrichment import (
     FrequencyLoader,
@@ -20,7 +22,6 @@ from aragorn.models.enricher import TokenAnnotation
 from aragorn.retrieval.fields import Fields, select_texts
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import CheckpointStore, Component, Execution
-from aragorn.systems.explanation import ExplanationRow, TextSpan, split_by_component
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,14 @@ class Enrichment(Component):
 
     def get_token_weights(
         self, execution: Execution, fields: Fields, document: pd.DataFrame
-    ) -> dict[str, list[ExplanationRow]]:
+    ) -> dict[str, list[Row]]:
         """Return rows with the weight of each token, by title of its passage; {} if the enricher
         assigns component labels."""
         enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
         passages = [] if enricher.component_types else self.annotate(execution, fields, document)
         for index, (_, words) in enumerate(passages, 1):
             rows = [
-                ExplanationRow(word.weight, word.surface, f"position {position}")
+                Row(word.weight, word.surface, f"position {position}")
                 for position, word in enumerate(words, 1)
             ]
             weights[f"{enricher.output_name} of each word in passage {index}"] = rows
@@ -113,3 +114,20 @@ class Enrichment(Component):
         [annotations] = annotate_texts([text], checkpoint, execution.device)
         passages = checkpoint.tokeniser.split(text)
         return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]
+
+
+def split_by_component(
+    text: str, tokens: Sequence[TokenAnnotation], get_component: Callable[[TokenAnnotation], str]
+) -> list[TextSpan]:
+    """Split a passage's text into spans by argument component; `get_component` returns "" for
+    tokens outside components."""
+    spans: list[TextSpan] = []
+    end = 0
+    for component, group in groupby(tokens, key=get_component):
+        if component:
+            members = list(group)
+            start = members[0].start
+            component_end = members[-1].end
+            spans += [TextSpan(text[end:start], ""), TextSpan(text[start:component_end], component)]
+            end = component_end
+    return [span for span in [*spans, TextSpan(text[end:], "")] if span.text]

@@ -18,6 +18,7 @@ import torch
 
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError, as_memory_errors
+from aragorn.explanation import Explanation
 from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
 from aragorn.inference.pair_scoring import TokenCache, TokenSource
 from aragorn.io.dataset import Dataset
@@ -28,7 +29,6 @@ from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
 from aragorn.storage.code_fingerprint import code_fingerprint
-from aragorn.systems.explanation import ScoreExplanation
 
 T = TypeVar("T")
 CheckpointT = TypeVar("CheckpointT", bound=NetworkCheckpoint[Any, Any])
@@ -184,7 +184,7 @@ class Stage(Component):
         retrieve."""
 
     @abstractmethod
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Explain a document's score for a topic. Raises UsageError if the score comes from a
         supplied ranking."""
 

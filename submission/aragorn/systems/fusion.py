@@ -1,31 +1,34 @@
-"""Base class of stages that fuse several rankings."""
+"""Stages that fuse several rankings by a weighted sum of the members' normalised scores."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
 
 from aragorn.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
-from aragorn.systems.execution import CheckpointStore, Stage
+from aragorn.explanation import Explanation, Row
+from aragorn.fusion.weighted_sum import (
+    LENGTH_FEATURE,
+    PAIR_COLUMNS,
+    WeightedSum,
+    compute_log_lengths,
+    merge_scores,
+)
+from aragorn.rankings import sort_by_topic, truncate_rankings
+from aragorn.systems.execution import CheckpointStore, Execution, Stage
 
 MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 
 
-class FusionModel(Protocol):
-    """Interface of models fitted to the scores of a fusion's members."""
-
-    @property
-    def member_fingerprints(self) -> MemberFingerprints:
-        """Fingerprints of each member's checkpoints at the time of fitting."""
-
-
-ModelT = TypeVar("ModelT", bound=FusionModel)
-
-
 @dataclass(frozen=True)
 class FusionStage(Stage):
-    """A stage that combines its members' scores with a fitted model; the member names must match
-    the model's."""
+    """A weighted sum of the members' normalised scores; the member names must match the model's.
+
+    The documents of a topic's pool are ranked: the members' top documents, or the supplied ranking.
+    """
 
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
@@ -34,10 +37,10 @@ class FusionStage(Stage):
     def get_dependencies(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
-    def load_model(self, checkpoints: CheckpointStore, model_type: type[ModelT]) -> ModelT:
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> WeightedSum:
         """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ
         from this stage's."""
-        model = checkpoints.load_config(self.checkpoint, model_type)
+        model = checkpoints.load_config(self.checkpoint, WeightedSum)
         mismatch = describe_mismatch(
             model.member_fingerprints, self.get_member_fingerprints(checkpoints)
         )
@@ -46,6 +49,36 @@ class FusionStage(Stage):
             command = f"aragorn-training fuse {self.checkpoint} {self.fuse_options} -o {directory}"
             raise CheckpointError(f"{directory}: {mismatch}; run `{command}`")
         return model
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        """Rank all documents of each topic's pool."""
+        return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
+
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        """Score pairs; those outside the pool are normalised as those in it."""
+        model = self.load_checkpoint(execution.checkpoints)
+        features = self._get_pair_features(execution, pairs)
+        return model.score(model.normalise(features, self._get_pool_features(execution)))
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+        """Break the score down by feature, plus the intercept."""
+        model = self.load_checkpoint(execution.checkpoints)
+        pool = self._get_pool_features(execution)
+        raw = self._get_pair_features(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        features = model.normalise(raw, pool)
+        rows = [Row(model.intercept, "intercept")]
+        for name, [contribution] in model.compute_contributions(features).items():
+            note = _describe_feature(model, name, raw[name].item(), features[name].item())
+            rows.append(Row(float(contribution), name, note))
+        if model.normaliser == "min_max":
+            is_retrieved = bool(raw[list(model.weights)].notna().to_numpy().any())
+        else:
+            is_retrieved = docno in set(pool.loc[pool["qid"] == qid, "docno"])
+        summary = _describe_sum(model, is_retrieved)
+        return Explanation(model.score(features).item(), rows, summary)
+
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {checkpoints.load_config(self.checkpoint, WeightedSum).format_formula()}"
 
     def get_member_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
         """Return the fingerprints of each member's checkpoints. Raises CheckpointError if one
@@ -58,6 +91,89 @@ class FusionStage(Stage):
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
+
+    def build_pool(self, execution: Execution, pool_depths: Mapping[str, int]) -> pd.DataFrame:
+        """Return the pools of all topics as pairs `qid docno`: the supplied ranking, or the top
+        documents of the members, whose numbers are `pool_depths`."""
+        if execution.supplied_ranking is not None:
+            return execution.supplied_ranking[PAIR_COLUMNS]
+        rankings = self._get_top_rankings(execution, pool_depths).values()
+        candidates = pd.concat([ranking[PAIR_COLUMNS] for ranking in rankings])
+        return sort_by_topic(
+            candidates.drop_duplicates(), execution.topics, ["docno"], ascending=[True]
+        )
+
+    def score_members(
+        self, execution: Execution, pool_depths: Mapping[str, int], pairs: pd.DataFrame
+    ) -> pd.DataFrame:
+        """Return pairs `qid docno` with the scores of the members in `pool_depths`, one column per
+        member."""
+        stages = dict(self.members)
+        columns = {}
+        for name, pool_depth in pool_depths.items():
+            with attribute_errors(name):
+                columns[name] = _get_member_scores(execution, stages[name], pool_depth > 0, pairs)
+        return pairs[PAIR_COLUMNS].assign(**columns)
+
+    def _compute_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return pairs `qid docno` with the raw features of the model, one column per feature; with
+        min_max, NaN for documents outside a member's top."""
+        model = self.load_checkpoint(execution.checkpoints)
+        if model.normaliser == "min_max":
+            return merge_scores(
+                pairs[PAIR_COLUMNS], self._get_top_rankings(execution, model.pool_depths)
+            )
+        features = self.score_members(execution, model.pool_depths, pairs)
+        if model.length is None:
+            return features
+        return add_log_lengths(execution, features, model.length.cap)
+
+    def _get_top_rankings(
+        self, execution: Execution, pool_depths: Mapping[str, int]
+    ) -> dict[str, pd.DataFrame]:
+        """Return the top documents of each member that adds some to the pool, by member name."""
+        stages = dict(self.members)
+        rankings = {}
+        for name, pool_depth in pool_depths.items():
+            if pool_depth:
+                with attribute_errors(name):
+                    ranking = execution.get_ranking(stages[name])
+                rankings[name] = truncate_rankings(ranking, pool_depth)
+        return rankings
+
+    def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
+        """Return the pool with its raw features, computed once."""
+        pool_depths = self.load_checkpoint(execution.checkpoints).pool_depths
+        return execution.compute_once(
+            self,
+            "pool",
+            lambda: self._compute_features(execution, self.build_pool(execution, pool_depths)),
+        )
+
+    def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return pairs with their raw features, which are computed only for pairs outside the
+        pool."""
+        features = pairs[PAIR_COLUMNS].merge(
+            self._get_pool_features(execution), on=PAIR_COLUMNS, how="left", indicator=True
+        )
+        is_unpooled = features.pop("_merge") == "left_only"
+        if is_unpooled.any():
+            unpooled_pairs = features.loc[is_unpooled, PAIR_COLUMNS].reset_index(drop=True)
+            unpooled_features = self._compute_features(execution, unpooled_pairs)
+            features.loc[is_unpooled] = unpooled_features.set_index(features.index[is_unpooled])
+        return features
+
+
+class EnsembleStage(FusionStage):
+    """A fusion that is fitted to validation pairs of networks (Entezari 2020, section 3.6)."""
+
+    fuse_options = "--work-dir WORK_DIR"
+
+
+class LearnedFusionStage(FusionStage):
+    """A fusion that is fitted to judgments."""
+
+    fuse_options = "-i INPUT --qrels QRELS --work-dir WORK_DIR"
 
 
 def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -> str:
@@ -85,3 +201,53 @@ def attribute_errors(member: str) -> Iterator[None]:
         raise CheckpointError(f"member {member} failed: {error}") from None
     except Exception as error:  # an internal error
         raise RuntimeError(f"member {member} failed: {error}") from error
+
+
+def add_log_lengths(execution: Execution, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
+    """Add the column `length` to pairs `qid docno`: the log length of the premise in words, at most
+    `cap`."""
+    texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
+    lengths = compute_log_lengths(texts.loc[pairs["docno"]], cap)
+    return pairs.assign(**{LENGTH_FEATURE: lengths})
+
+
+def _get_member_scores(
+    execution: Execution, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame
+) -> np.ndarray:
+    """Compute a member's scores (N,) of N pairs; reuse those in its ranking if it adds candidates
+    to the pool."""
+    scores = np.full(len(pairs), np.nan)
+    if adds_candidates and execution.supplied_ranking is None:
+        ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]
+        scores = (
+            pairs[PAIR_COLUMNS]
+            .merge(ranking, on=PAIR_COLUMNS, how="left")["score"]
+            .to_numpy(float, copy=True)
+        )
+    is_missing = np.isnan(scores)
+    if is_missing.any():
+        scores[is_missing] = stage.score(
+            execution, pairs.loc[is_missing, PAIR_COLUMNS].reset_index(drop=True)
+        )
+    return scores
+
+
+def _describe_feature(model: WeightedSum, name: str, raw: float, value: float) -> str:
+    """Describe how a feature's raw value becomes its contribution."""
+    weight = f"weight {model.weights[name]:.4f}"
+    if model.normaliser == "z_score":
+        return f"raw score {raw:.4f}, z-score {value:+.3f} over the pool, {weight}"
+    if np.isnan(raw):
+        return f"not in the member's top {model.pool_depths[name]}"
+    return f"score {raw:.4f}, min-max scaled {value:.4f}, {weight}"
+
+
+def _describe_sum(model: WeightedSum, is_retrieved: bool) -> str:
+    """Describe how the score follows from the contributions."""
+    if model.normaliser == "z_score":
+        summary = f"weighted sum of {model.feature_description}, standardised over the topic's pool"
+        absence = "; the document is not in the pool: no member retrieved it"
+        return summary if is_retrieved else summary + absence
+    if is_retrieved:
+        return "weighted sum of the members' min-max scaled scores, plus the intercept"
+    return "intercept only: the document is not in any member's top documents"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import CheckpointError, abbreviate
+from aragorn.explanation import Explanation, Row
 from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
 from aragorn.retrieval.lexical import (
     LexicalParameters,
@@ -29,7 +30,6 @@ from aragorn.retrieval.term_index import (
 )
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 
 # an enrichment has a separate key, so its code must not be part of the stage's key
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class LexicalStage(Stage):
             scores[group.index] = contributions.sum(axis=0)
         return scores.to_numpy()
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by term; with an enrichment, include the document's token weights or
         components."""
         [text] = execution.topics["query"]
@@ -121,9 +121,9 @@ class LexicalStage(Stage):
         for index, (term, weight) in enumerate(query.items()):
             source = "" if term in query_terms else ", expansion term"
             note = f"weight {weight:.4f}, tf {tf[index, 0]}, df {statistics.df[index]}{source}"
-            rows.append(ExplanationRow(contributions[index, 0].item(), term, note))
+            rows.append(Row(contributions[index, 0].item(), term, note))
         summary = f"sum over query terms ({self.format_formula(execution.checkpoints)})"
-        explanation = ScoreExplanation(sum(row.value for row in rows), summary, rows)
+        explanation = Explanation(sum(row.value for row in rows), rows, summary)
         if self.enrichment is None:
             return explanation
         fields, document = (

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aragorn.explanation import Explanation, Row
 from aragorn.fusion.quality import SCORE_GAP, QualityInterpolation
 from aragorn.rankings import rank_by_score_stable, truncate_rankings
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class QualityRerankingStage(Stage):
         )
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down into relevance and quality, with the score change for each omitted
         word piece (occlusion)."""
         interpolation, scored_ranking = (
@@ -62,9 +62,8 @@ class QualityRerankingStage(Stage):
         score = self.score_document(execution, qid, docno)
         if docno not in set(top_rows["docno"]):
             summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
-            return ScoreExplanation(
-                score, summary, [ExplanationRow(score, "below the re-ranked documents")]
-            )
+            rows = [Row(score, "below the re-ranked documents")]
+            return Explanation(score, rows, summary)
         position, quality = (
             top_rows.index[top_rows["docno"] == docno][0],
             self.quality.explain(execution, qid, docno),
@@ -74,19 +73,19 @@ class QualityRerankingStage(Stage):
         )
         note = f"z-score of {quality.score:.4f}, weight {interpolation.weight:.3f}"
         rows = [
-            ExplanationRow(
+            Row(
                 contributions[0][position],
                 "relevance",
                 f"z-score of {top_rows['relevance'][position]:.4f}",
             ),
-            ExplanationRow(contributions[1][position], "quality", note),
+            Row(contributions[1][position], "quality", note),
         ]
         deviation = top_rows["quality"].std(ddof=0)
         slope = interpolation.weight / deviation if deviation else 0.0
-        return ScoreExplanation(
+        return Explanation(
             score,
-            f"sum of these contributions; z-scores over the topic's top {len(top_rows)} documents",
             rows,
+            f"sum of these contributions; z-scores over the topic's top {len(top_rows)} documents",
             model_inputs=quality.model_inputs,
             breakdowns={f"quality {quality.score:.6f}: {quality.summary}": quality.contributions},
             occlusions=[replace(row, value=slope * row.value) for row in quality.occlusions],

@@ -2,9 +2,9 @@
 Dai & Callan 2020)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +18,8 @@ SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")
 WORD = re.compile(r"\S+")
 UNKNOWN_PIECE = "[UNK]"
 
+Span = tuple[int, int]  # character offsets
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -27,7 +29,7 @@ class Passage:
     piece_ids: list[int]  # at most `max_pieces` of the tokeniser
     # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
     words: list[str]
-    spans: list[tuple[int, int]]  # character spans of the tokens in the text
+    spans: list[Span]  # character spans of the tokens in the text
     first_pieces: list[int]  # index of each token's first word piece
 
     def __len__(self) -> int:
@@ -76,14 +78,36 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
 def split_passages(text: str, max_words: int) -> list[str]:
     """Split a text into passages of whole sentences with at most `max_words` words; overlong
     sentences are split."""
-    starts: list[int] = []
-    passage_length = max_words  # number of words in the last passage
-    for start, _, length in iter_sentences(text, max_words):
-        if passage_length + length > max_words:
-            starts.append(start)
-            passage_length = 0
-        passage_length += length
-    return [text[start:end].strip() for start, end in pairwise([*starts, len(text)])]
+    spans = [match.span() for match in WORD.finditer(text)]
+    sentence_starts = {match.end() for match in SENTENCE_END.finditer(text)}
+    slices = find_passages(spans, max_words, lambda end: spans[end][0] in sentence_starts)
+    return [text[spans[words.start][0] : spans[words.stop - 1][1]] for words in slices]
+
+
+def find_passages(
+    spans: Sequence[Span], max_tokens: int, is_sentence_end: Callable[[int], bool]
+) -> list[slice]:
+    """Return the slice of `spans`, the token spans of a text, for each passage.
+
+    A passage consists of as many whole sentences as fit in `max_tokens` tokens. Overlong sentences
+    are split at whitespace if possible. `is_sentence_end` tells whether a sentence ends before the
+    token with an index, which whitespace precedes.
+    """
+    slices = []
+    start = 0
+    while start < len(spans):
+        limit = min(start + max_tokens, len(spans))
+        ends = range(limit, start, -1)
+        whitespace_ends = [
+            end for end in ends if end == len(spans) or spans[end - 1][1] < spans[end][0]
+        ]
+        sentence_ends = (
+            end for end in whitespace_ends if end == len(spans) or is_sentence_end(end)
+        )
+        end = next(chain(sentence_ends, whitespace_ends, ends))
+        slices.append(slice(start, end))
+        start = end
+    return slices
 
 
 def iter_sentences(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:

@@ -4,10 +4,10 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from aragorn.text.passages import Span, find_passages
 from aragorn.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
@@ -19,8 +19,6 @@ _TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _DIGIT = re.compile(r"[0-9]")
 _SENTENCE_ENDS = frozenset(".?!")
 _CHARACTER_IDS = {character: token_id for token_id, character in enumerate(ALPHABET, FIRST_TERM_ID)}
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class SurfacePassage:
 
 class SurfaceTokeniser:
     """Tokeniser that splits a text into passages of whole sentences with at most `max_tokens`
-    tokens.
+    tokens. A sentence ends with ".", "?" or "!" before whitespace.
 
     Tokens are looked up lower-cased and with digits replaced by 0; only the character inputs
     preserve case and digits.
@@ -64,16 +62,20 @@ class SurfaceTokeniser:
 
     def split(self, text: str) -> list[SurfacePassage]:
         """Split a text into passages; a text without tokens has none."""
-        text_spans, passages = find_token_spans(text), []
-        for slice_ in split_passages(text, text_spans, self._max_tokens):
-            spans = text_spans[slice_]
-            passage_start, passage_end = spans[0][0], spans[-1][1]
+        text_spans = find_token_spans(text)
+
+        def is_sentence_end(end: int) -> bool:
+            return text[slice(*text_spans[end - 1])] in _SENTENCE_ENDS
+
+        passages = []
+        for tokens_slice in find_passages(text_spans, self._max_tokens, is_sentence_end):
+            spans = text_spans[tokens_slice]
+            passage_start = spans[0][0]
+            passage_text = text[passage_start : spans[-1][1]]
             tokens = [text[start:end] for start, end in spans]
             token_ids = self.vocabulary.get_ids(map(normalise_token, tokens))
             relative_spans = [(start - passage_start, end - passage_start) for start, end in spans]
-            passages.append(
-                SurfacePassage(text[passage_start:passage_end], relative_spans, tokens, token_ids)
-            )
+            passages.append(SurfacePassage(passage_text, relative_spans, tokens, token_ids))
         return passages
 
 
@@ -81,31 +83,6 @@ def find_token_spans(text: str) -> list[Span]:
     """Return the spans of a text's tokens: runs of letters and digits, and single punctuation
     marks."""
     return [match.span() for match in _TOKEN.finditer(text)]
-
-
-def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Return the slice of `spans`, the token spans of a text, for each passage: sentences with at
-    most `max_tokens` tokens.
-
-    A sentence ends with ".", "?" or "!" before whitespace. Overlong sentences are split at
-    whitespace if possible.
-    """
-    slices, start = [], 0
-    while start < len(spans):
-        limit = min(start + max_tokens, len(spans))
-        ends = range(limit, start, -1)
-        whitespace_ends = [
-            end for end in ends if end == len(spans) or spans[end - 1][1] < spans[end][0]
-        ]
-        sentence_ends = (
-            end
-            for end in whitespace_ends
-            if end == len(spans) or text[slice(*spans[end - 1])] in _SENTENCE_ENDS
-        )
-        end = next(chain(sentence_ends, whitespace_ends, ends))
-        slices.append(slice(start, end))
-        start = end
-    return slices
 
 
 def normalise_token(token: str) -> str:

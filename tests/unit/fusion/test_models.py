@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.errors import CheckpointError
-from aragorn.fusion.linear import (
+from aragorn.fusion.quality import QualityInterpolation
+from aragorn.fusion.weighted_sum import (
     LengthFeature,
-    LinearFusion,
-    LinearMember,
+    Member,
+    WeightedSum,
     compute_log_lengths,
+    merge_scores,
     standardise_by_topic,
 )
-from aragorn.fusion.quality import QualityInterpolation
-from aragorn.fusion.regression import RegressionEnsemble, RegressionMember
 from aragorn.storage.checkpoint_directory import (
     CONFIG,
     encode_json,
@@ -27,31 +27,37 @@ from aragorn.storage.checkpoint_directory import (
 )
 
 Keys = tuple[str | int, ...]
-DIRICHLET, BM25 = (
-    LinearMember("dirichlet", {"dirichlet": "d1"}, 200, 0.25),
-    LinearMember("bm25", {}, 0, -0.125),
-)
-KNRM = RegressionMember("knrm", {"knrm": "k1"}, 0.5, -1.0, 1.0)
-GRU = RegressionMember("gru", {"gru": "g1"}, -0.125, 10.0, 20.0)
-LINEAR = LinearFusion("1.1.0", 0.5, (DIRICHLET, BM25), LengthFeature(6.5, 1.0))
-REGRESSION = RegressionEnsemble("1.1.0", 0.25, (KNRM, GRU))
+DIRICHLET = Member("dirichlet", {"dirichlet": "d1"}, 200, 0.25)
+BM25 = Member("bm25", {}, 0, -0.125)
+KNRM = Member("knrm", {"knrm": "k1"}, 100, 0.5, -1.0, 1.0)
+GRU = Member("gru", {"gru": "g1"}, 100, -0.125, 10.0, 20.0)
+Z_SCORES = WeightedSum("1.1.0", "z_score", 0.5, (DIRICHLET, BM25), LengthFeature(6.5, 1.0))
+MIN_MAX = WeightedSum("1.1.0", "min_max", 0.25, (KNRM, GRU))
 QUALITY = QualityInterpolation("1.1.0", 20, 0.25)
 FORMULAS = [
-    (LINEAR, "0.500 +0.250 z(dirichlet) -0.125 z(bm25) +1.000 z(length)"),
-    (REGRESSION, "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"),
+    (Z_SCORES, "0.500 +0.250 z(dirichlet) -0.125 z(bm25) +1.000 z(length)"),
+    (MIN_MAX, "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"),
     (QUALITY, "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"),
 ]
 # model, path of a value, another value that affects scores
 VARIANTS: list[tuple[Any, Keys, object]] = [
-    (LINEAR, ("intercept",), 0.25), (LINEAR, ("length",), None), (LINEAR, ("members", 0, "checkpoints"), {}),
-    (REGRESSION, ("intercept",), 0.5), (REGRESSION, ("members", 1, "maximum"), 21.0),
-    (QUALITY, ("documents",), 21), (QUALITY, ("weight",), 0.5),
-]  # fmt: skip
+    (Z_SCORES, ("intercept",), 0.25),
+    (Z_SCORES, ("length",), None),
+    (Z_SCORES, ("members", 0, "checkpoints"), {}),
+    (Z_SCORES, ("members", 0, "pool_depth"), 100),
+    (MIN_MAX, ("intercept",), 0.5),
+    (MIN_MAX, ("members", 1, "maximum"), 21.0),
+    (QUALITY, ("documents",), 21),
+    (QUALITY, ("weight",), 0.5),
+]
 INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, invalid value, message
-    (LINEAR, ("members", 0, "best"), 0, "no member adds documents"),
-    (LINEAR, ("members", 1, "name"), "dirichlet", "names must be unique"),
-    (LINEAR, ("members", 1, "name"), "length", "different from 'length'"),
-    (REGRESSION, ("intercept",), "much", r"not loadable by version 1\.1\.0 \(ValidationError"),
+    (Z_SCORES, ("members", 0, "pool_depth"), 0, "no member adds documents"),
+    (Z_SCORES, ("members", 1, "name"), "dirichlet", "names must be unique"),
+    (Z_SCORES, ("members", 1, "name"), "length", "different from 'length'"),
+    (Z_SCORES, ("normaliser",), "min_max", "member dirichlet: `minimum` and `maximum` are set"),
+    (MIN_MAX, ("members", 1, "minimum"), None, "member gru: `minimum` and `maximum` are set"),
+    (MIN_MAX, ("length",), {"cap": 6.5, "weight": 1}, "`length` has no range"),
+    (MIN_MAX, ("intercept",), "much", r"not loadable by version 1\.1\.0 \(ValidationError"),
     (QUALITY, ("weight",), -1, "weight"),
 ]
 
@@ -109,14 +115,14 @@ def build_frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "dirichlet"])
 
 
-def test_linear_scores_match_hand_computed_values() -> None:
+def test_sums_of_z_scores_match_hand_computed_values() -> None:
     features = {
         "bm25": np.array([2.0, 0.0]),
         "dirichlet": np.array([1.0, -2.0]),
         "length": np.array([0.5, 0.25]),
     }
-    assert LINEAR.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
-    assert {name: values.tolist() for name, values in LINEAR.compute_contributions(features).items()} == {
+    assert Z_SCORES.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
+    assert {name: values.tolist() for name, values in Z_SCORES.compute_contributions(features).items()} == {
         "dirichlet": [0.25, -0.5], "bm25": [-0.25, -0.0], "length": [0.5, 0.25],
     }  # fmt: skip
 
@@ -166,24 +172,33 @@ def build_scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
     )
 
 
-def test_regression_scores_match_hand_computed_values() -> None:
-    lists = {
+def test_sums_of_scaled_scores_match_hand_computed_values() -> None:
+    rankings = {
         "knrm": build_scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": build_scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),
     }
-    ranking = REGRESSION.score_rankings(lists)
-    assert {(row.qid, row.docno): row.score for row in ranking.itertuples()} == {
-        ("1", "a"): pytest.approx(0.25 + 0.5 * 0.5 - 0.125 * 0.4),
-        ("1", "b"): pytest.approx(0.25 + 0.5),  # clipped; gru does not list it
-        ("1", "c"): pytest.approx(0.25 - 0.125),  # clipped; knrm does not list it
-        ("2", "a"): pytest.approx(0.25),
-    }
+    pairs = pd.DataFrame(
+        [("2", "a"), ("1", "c"), ("1", "a"), ("1", "b"), ("1", "x")], columns=["qid", "docno"]
+    )
+    scores = MIN_MAX.score(MIN_MAX.normalise(merge_scores(pairs, rankings), pairs))
+    assert scores.tolist() == pytest.approx(
+        [
+            0.25,
+            0.25 - 0.125,  # clipped; knrm does not rank it
+            0.25 + 0.5 * 0.5 - 0.125 * 0.4,
+            0.25 + 0.5,  # clipped; gru does not rank it
+            0.25,  # neither ranks it
+        ]
+    )
+
+
+def test_contributions_are_added_to_the_intercept_in_the_order_of_members() -> None:
+    features = {"first": np.array([1e16]), "second": np.array([-1e16]), "third": np.ones(1)}
+    members = tuple(Member(name, {}, 100, 1.0) for name in features)
+    # 2.0 in reverse order, 1.25 if the intercept is added last
+    assert WeightedSum("1", "z_score", 0.25, members).score(features).tolist() == [1.0]
 
 
 def test_constant_scores_have_no_effect() -> None:
-    regression = RegressionEnsemble(
-        "1.0", 0.0, (RegressionMember("knrm", {"knrm": "k"}, 1.0, 3.0, 3.0),)
-    )
-    assert regression.score_rankings({"knrm": build_scores({("1", "a"): 3.0})})[
-        "score"
-    ].tolist() == [0.0]
+    model = WeightedSum("1.0", "min_max", 0.0, (Member("knrm", {}, 100, 1.0, 3.0, 3.0),))
+    assert model.min_max_scale({"knrm": np.array([3.0, 5.0])})["knrm"].tolist() == [0.0, 0.0]

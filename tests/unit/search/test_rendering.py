@@ -5,12 +5,12 @@ from io import StringIO
 
 import pytest
 from aragorn.errors import CheckpointError
+from aragorn.explanation import Explanation, Row
 from aragorn.io.argument_metadata import ArgumentMetadata
 from aragorn.search.page import PageParams, SiteSettings, render_results, split_segments
 from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
 from aragorn.search.terminal import print_results
-from aragorn.systems.explanation import ExplanationRow, ScoreExplanation
 from aragorn.text.normalisation import sanitise
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +25,7 @@ SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", 
 def make_hit(text: str, stance: str) -> Hit:
     snippet = Snippet(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
     highlights = [Highlight(len(text) // 3, len(text) // 2, "claim")]
-    explanation = ScoreExplanation(
-        1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")]
-    )
+    explanation = Explanation(1.0, [Row(1.0, text, text), Row(0.0, "zero")], text)
     return Hit(
         1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, highlights, explanation
     )
@@ -72,7 +70,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_results(
-    premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None
+    premise: str, conclusion: str = "zoos", explanation: Explanation | None = None
 ) -> SystemResults:
     """Create the results of a system: a hit whose snippet is the whole premise, with every second
     word as a match."""
@@ -102,7 +100,7 @@ def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = F
     return console.file.getvalue()
 
 
-ROWS = [ExplanationRow(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
+ROWS = [Row(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
 # results, whether they are coloured, part of the output
 RENDERED: dict[str, tuple[SystemResults, bool, str]] = {
     "markup in premises": (
@@ -115,7 +113,7 @@ RENDERED: dict[str, tuple[SystemResults, bool, str]] = {
         make_results("Zoos are cruel."), True, "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m."
     ),
     "largest contributions": (
-        make_results("zoos", explanation=ScoreExplanation(8.0, "the sum", ROWS)), False,
+        make_results("zoos", explanation=Explanation(8.0, ROWS, "the sum")), False,
         "contributions: term-7 -7.000, term5 +5.000, term4 +4.000, term3 +3.000, term2 +2.000, 1 more +1.000",
     ),
 }  # fmt: skip

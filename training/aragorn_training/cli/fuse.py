@@ -61,7 +61,7 @@ def add_parsers(commands: Commands) -> None:
 
 def _fuse(args: argparse.Namespace) -> None:
     from aragorn.systems.catalogue import SYSTEMS
-    from aragorn.systems.ensemble import EnsembleStage
+    from aragorn.systems.fusion import EnsembleStage
 
     system = SYSTEMS.get(args.fusion)
     if system and isinstance(system.stage, EnsembleStage):

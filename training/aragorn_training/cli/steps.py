@@ -11,8 +11,8 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import Component, iter_components
+from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 
 from aragorn_training import configs

@@ -3,7 +3,6 @@ sections 3.6 and 4.5)."""
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from aragorn import __version__
 from aragorn.errors import CheckpointError, UsageError
-from aragorn.fusion.regression import RegressionEnsemble, RegressionMember
+from aragorn.fusion.weighted_sum import Member, WeightedSum
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.storage.artifact_store import SharedStore
@@ -27,9 +26,10 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import SYSTEMS, System
-from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import CheckpointStore
+from aragorn.systems.fusion import EnsembleStage
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
 
 from aragorn_training.cards import ARGS_ME_CREDIT, render_card
 from aragorn_training.data.pair_tables import load_validation_queries
@@ -37,6 +37,7 @@ from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALID
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.fitting.validation import build_ranker_scorer, measure_candidates
+from aragorn_training.fusion.learners import fit_linear
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ FIT_CANDIDATES = np.concatenate(
     [np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]]
 )
 QUERIES_PER_BATCH = 10
+MEMBER_DEPTH = 100  # number of a member's top documents that are fused
 LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
 
 
@@ -55,17 +57,17 @@ def fit_ensemble(
     output: Path,
     device: torch.device,
     non_negative: bool = False,
-) -> RegressionEnsemble:
-    """Fit an ensemble's regression on validation pairs, save it as a checkpoint and return it.
+) -> WeightedSum:
+    """Fit an ensemble to validation pairs, save it as a checkpoint and return it.
 
-    The stored metrics, over all candidates, are the regression's cross-validated MRR, MAP and nDCG,
+    The stored metrics, over all candidates, are the ensemble's cross-validated MRR, MAP and nDCG,
     and each member's MAP.
 
     Args:
         system: Ensemble system whose members are networks.
         work_dir: Working directory prepared by `prepare pairs`.
         checkpoints: Checkpoints of the members.
-        output: Checkpoint directory of the regression.
+        output: Checkpoint directory of the ensemble.
         device: Device to compute on.
         non_negative: Whether the weights are constrained to be non-negative.
 
@@ -93,7 +95,7 @@ def fit_ensemble(
             f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run `{command}` for each"
         )
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
-    regression, metrics = fit_regression(
+    model, metrics = fit_weighted_sum(
         scores, stage.get_member_fingerprints(checkpoints), non_negative
     )
     metrics |= {
@@ -102,17 +104,21 @@ def fit_ensemble(
             name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
         },
     }
-    save_regression(
+    save_ensemble(
         output,
-        regression,
+        model,
         metrics,
         {"training_data": read_prepared_manifest(work_dir).inputs, "non_negative": non_negative},
     )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
-        output, metrics["R²"], metrics["pairs"], metrics["validation"]["MAP@20"], regression.format_formula(),
-    )  # fmt: skip
-    return regression
+        output,
+        metrics["R²"],
+        metrics["pairs"],
+        metrics["validation"]["MAP@20"],
+        model.format_formula(),
+    )
+    return model
 
 
 def _score_validation(
@@ -162,20 +168,19 @@ def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool)
     for fold in np.unique(folds):
         is_in_fold = folds == fold
         train_scores = {name: values[~is_in_fold] for name, values in scores.items()}
-        regression, _ = fit_regression(train_scores, fingerprints, non_negative)
-        held_out_scores[is_in_fold] = regression.score(
-            {name: values[is_in_fold] for name, values in scores.items()}
-        )
+        model, _ = fit_weighted_sum(train_scores, fingerprints, non_negative)
+        held_out = {name: values[is_in_fold] for name, values in scores.items()}
+        held_out_scores[is_in_fold] = model.score(model.min_max_scale(held_out))
     return held_out_scores
 
 
-def fit_regression(
+def fit_weighted_sum(
     scores: Mapping[str, np.ndarray],
     fingerprints: Mapping[str, dict[str, str]],
     non_negative: bool = False,
-) -> tuple[RegressionEnsemble, dict[str, Any]]:
-    """Fit the regression to the columns FIT_CANDIDATES of the scores; return it with R² and the
-    number of pairs.
+) -> tuple[WeightedSum, dict[str, Any]]:
+    """Fit a sum of min-max scaled scores to the columns FIT_CANDIDATES of the scores, by least
+    squares; return it with R² and the number of pairs.
 
     Args:
         scores: Scores (queries, candidates) by member, positives first.
@@ -183,37 +188,45 @@ def fit_regression(
         non_negative: Whether the weights are constrained to be non-negative.
     """
     scores = {name: values[:, FIT_CANDIDATES] for name, values in scores.items()}
-    ranges = {name: (float(values.min()), float(values.max())) for name, values in scores.items()}
-    members = [RegressionMember(name, fingerprints[name], 0.0, *ranges[name]) for name in scores]
-    features = np.stack(
-        [member.min_max_scale(scores[member.name].ravel().astype(float)) for member in members],
-        axis=1,
-    )
+
+    def build_model(intercept: float, weights: Mapping[str, float]) -> WeightedSum:
+        members = [
+            Member(
+                name=name,
+                checkpoints=fingerprints[name],
+                pool_depth=MEMBER_DEPTH,
+                weight=weights[name],
+                minimum=float(values.min()),
+                maximum=float(values.max()),
+            )
+            for name, values in scores.items()
+        ]
+        return WeightedSum(__version__, "min_max", intercept, tuple(members))
+
+    scaled_scores = build_model(0.0, dict.fromkeys(scores, 0.0)).min_max_scale(scores)
+    features = np.stack([values.ravel() for values in scaled_scores.values()], axis=1)
     labels = np.tile(LABELS, len(features) // len(LABELS))
-    model = LinearRegression(positive=non_negative).fit(features, labels)
-    members = [
-        replace(member, coefficient=float(value))
-        for member, value in zip(members, model.coef_, strict=True)
-    ]
-    metrics = {"pairs": len(labels), "R²": round(float(model.score(features, labels)), 4)}
-    return RegressionEnsemble(__version__, float(model.intercept_), tuple(members)), metrics
+    regression = LinearRegression(positive=non_negative)
+    model = fit_linear(regression, list(scores), features, labels)
+    r2 = round(float(r2_score(labels, model.score(features))), 4)
+    return build_model(model.intercept, model.weights), {"pairs": len(labels), "R²": r2}
 
 
-def save_regression(
+def save_ensemble(
     directory: Path,
-    regression: RegressionEnsemble,
+    model: WeightedSum,
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> None:
-    """Save a regression's checkpoint atomically; raise OutputError if it cannot be written."""
+    """Save an ensemble's checkpoint atomically; raise OutputError if it cannot be written."""
     values = {
         "name": get_printable_name(directory),
-        "regression": regression,
+        "model": model,
         "metrics": metrics,
         "provenance": provenance,
     }
-    card = render_card("regression", **values, data=ARGS_ME_CREDIT).encode()
-    config = encode_json(msgspec.to_builtins(regression))
+    card = render_card("ensemble", **values, data=ARGS_ME_CREDIT).encode()
+    config = encode_json(msgspec.to_builtins(model))
     write_with_provenance(
         directory, {CONFIG: config, METRICS: encode_json(metrics), CARD: card}, provenance
     )

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pandas as pd
-from aragorn.fusion.linear import LinearFusion
+from aragorn.fusion.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import Execution
-from aragorn.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
+from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
 
 from aragorn_training.evaluation.evaluate import (
     HEADLINE_MEASURES,
@@ -23,7 +23,7 @@ from aragorn_training.evaluation.evaluate import (
 )
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.fusion.labels import LabelledPool, Learner
-from aragorn_training.fusion.learners import RidgeModel, fit_lambdamart, fit_ranknet, fit_ridge
+from aragorn_training.fusion.learners import LinearModel, fit_lambdamart, fit_ranknet, fit_ridge
 from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
 from aragorn_training.mapping import map_cached
 
@@ -61,9 +61,7 @@ class FusionEvaluation:
         self.fingerprints = self.stage.get_member_fingerprints(execution.checkpoints)
         self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
         self.folds = self._assign_folds(seed=0)
-        features_key, self.table = self._load_or_compute_features(
-            [*recipe.feature_names, *recipe.candidates]
-        )
+        features_key, self.table = self._load_or_compute_features()
 
         hashes = [
             sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()
@@ -72,14 +70,14 @@ class FusionEvaluation:
         self.cache_key = (features_key, msgspec.json.encode(recipe, order="sorted"), hashes)
 
     @property
-    def ridge_learner(self) -> partial[RidgeModel]:
+    def ridge_learner(self) -> partial[LinearModel]:
         """Ridge regression with the recipe's penalty, the learner of the checkpoint's model."""
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
     def label_pool(self, features: Collection[str], fit_settings: FitSettings) -> LabelledPool:
         """Label the documents pooled by the members in a feature subset, with the label settings of
         `fit_settings`."""
-        pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
+        pool = self.stage.build_pool(self.execution, self.recipe.get_pool_depths(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit_settings)
 
@@ -217,21 +215,21 @@ class FusionEvaluation:
     def _assign_folds(self, seed: int) -> dict[str, int]:
         return dict(zip(self.topics, assign_folds(len(self.topics), seed).tolist(), strict=True))
 
-    def _build_zero_model(self, features: Collection[str]) -> LinearFusion:
-        return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
-
-    def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
-        """Return the cache key and the feature table `qid docno FEATURE…`, loaded or computed."""
-        model = self._build_zero_model(features)
-        pairs, names = self.stage.build_pool(self.execution, model), list(model.weights)
+    def _load_or_compute_features(self) -> tuple[str, pd.DataFrame]:
+        """Return the cache key and the table `qid docno FEATURE…` of all features, candidates
+        included, loaded or computed."""
+        pool_depths = self.recipe.get_pool_depths([*self.recipe.members, *self.recipe.candidates])
+        cap = self.recipe.max_log_length
+        pairs = self.stage.build_pool(self.execution, pool_depths)
+        names = list(pool_depths) + [LENGTH_FEATURE] * (cap is not None)
 
         def compute() -> np.ndarray:
-            return self.stage.compute_features(self.execution, model, pairs)[names].to_numpy(float)
+            table = compute_features(self.stage, self.execution, pool_depths, cap, pairs)
+            return table[names].to_numpy(float)
 
         member_keys = map(self.execution.compute_cache_key, self.stage.get_dependencies())
-        key = sha256(
-            "\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()
-        ).hexdigest()
+        parts = [repr((pool_depths, cap)), code_fingerprint(__name__), *member_keys]
+        key = sha256("\n".join(parts).encode()).hexdigest()
         cache = self.execution.cache_directory.open_store(f"features-{self.name}", key)
         values = cache.load_or_build_array("features.npy", compute)
         log.info(
@@ -241,3 +239,15 @@ class FusionEvaluation:
             len(names),
         )
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
+
+
+def compute_features(
+    stage: LearnedFusionStage,
+    execution: Execution,
+    pool_depths: Mapping[str, int],
+    max_log_length: float | None,
+    pairs: pd.DataFrame,
+) -> pd.DataFrame:
+    """Return pairs `qid docno` with the members' scores and, if it has a maximum, the log length."""
+    scores = stage.score_members(execution, pool_depths, pairs)
+    return scores if max_log_length is None else add_log_lengths(execution, scores, max_log_length)

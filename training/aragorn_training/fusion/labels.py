@@ -7,8 +7,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 from aragorn.errors import TrainingError, pluralise
-from aragorn.fusion.linear import standardise_by_topic
-from aragorn.systems.learned_fusion import PAIR_COLUMNS
+from aragorn.fusion.weighted_sum import PAIR_COLUMNS, standardise_by_topic
 
 from aragorn_training.fusion.recipe import FitSettings
 

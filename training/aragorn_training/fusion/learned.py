@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
-from aragorn.fusion.linear import LinearFusion
+from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -36,7 +36,7 @@ from aragorn_training.evaluation.significance import (
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from aragorn_training.fusion.evaluation import FusionEvaluation
 from aragorn_training.fusion.labels import LabelledPool
-from aragorn_training.fusion.learners import RidgeModel
+from aragorn_training.fusion.learners import LinearModel
 from aragorn_training.fusion.recipe import RIDGE, FusionRecipe
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def fit_fusion(
     evaluation = FusionEvaluation(name, recipe, qrels, execution)
     pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
     ridge = evaluation.ridge_learner(pool.build_training_set())
-    model = recipe.build_model(evaluation.fingerprints, ridge.coefficients, ridge.intercept)
+    model = recipe.build_model(evaluation.fingerprints, ridge.weights, ridge.intercept)
     topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
     frames = _build_result_tables(evaluation, pool, ridge, topic_values)
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
@@ -134,7 +134,7 @@ def _read_qrels(
 def _build_result_tables(
     evaluation: FusionEvaluation,
     pool: LabelledPool,
-    ridge: RidgeModel,
+    ridge: LinearModel,
     topic_values: result_tables.TopicValues,
 ) -> dict[str, pd.DataFrame]:
     """Return the result tables by file name, which begins with the name of the fusion.
@@ -237,21 +237,19 @@ def _tabulate_comparison(
     return table[[*leading_columns, *table.columns.difference(leading_columns, sort=False)]]
 
 
-def _tabulate_weights(ridge: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
+def _tabulate_weights(ridge: LinearModel, bootstrap_models: list[LinearModel]) -> pd.DataFrame:
     """Tabulate the intercept and the weights with percentile bootstrap intervals over topics."""
     percentiles = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
-    rows = [("intercept", ridge.intercept), *ridge.coefficients.items()]
+    rows = [("intercept", ridge.intercept), *ridge.weights.items()]
     # (samples, 1 + F)
-    samples = np.array(
-        [[model.intercept, *model.coefficients.values()] for model in bootstrap_models]
-    )
+    samples = np.array([[model.intercept, *model.weights.values()] for model in bootstrap_models])
     low, high = np.percentile(samples, percentiles, axis=0)
     return pd.DataFrame(rows, columns=["feature", "weight"]).assign(ci_low=low, ci_high=high)
 
 
 def render_card(
     name: str,
-    model: LinearFusion,
+    model: WeightedSum,
     weights: pd.DataFrame,
     learners: pd.DataFrame,
     metrics: Mapping[str, Any],
@@ -263,8 +261,8 @@ def render_card(
         name=name,
         features=model.feature_description,
         weights=weights.to_dict("records"),
-        pool_depths={member.name: member.pool_depth for member in model.members},
-        checkpoints={member.name: member.checkpoints for member in model.members},
+        pool_depths=model.pool_depths,
+        checkpoints=model.member_fingerprints,
         learners={
             learner: _format_cells(rows)
             for learner, rows in learners.groupby("learner", sort=False)

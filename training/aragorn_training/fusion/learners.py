@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from aragorn.errors import TrainingError
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from torch import nn
 from torch.nn import functional
 
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RidgeModel:
-    """A fitted ridge regression, the model that a fusion's checkpoint stores."""
+class LinearModel:
+    """A fitted linear regression: the intercept and weights that a checkpoint stores."""
 
     intercept: float
-    coefficients: dict[str, float]  # by feature name
+    weights: dict[str, float]  # by feature name
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the scores (N,) of standardised features (N, F)."""
+        """Return the scores (N,) of normalised features (N, F)."""
         # A matrix product may round equal rows differently.
         return np.asarray(
-            self.intercept + (features * np.array(list(self.coefficients.values()))).sum(axis=1)
+            self.intercept + (features * np.array(list(self.weights.values()))).sum(axis=1)
         )
 
 
@@ -57,13 +58,22 @@ class LambdaMARTModel:
         return np.asarray(self.booster.predict(features, num_threads=1))
 
 
-def fit_ridge(examples: TrainingSet, alpha: float) -> RidgeModel:
+def fit_linear(
+    regression: LinearRegression | Ridge,
+    feature_names: Sequence[str],
+    features: np.ndarray,
+    labels: np.ndarray,
+) -> LinearModel:
+    """Fit the labels (N,) by a linear regression over normalised features (N, F)."""
+    fitted = regression.fit(features, labels)
+    weights = dict(zip(feature_names, fitted.coef_.tolist(), strict=True))
+    return LinearModel(float(fitted.intercept_), weights)
+
+
+def fit_ridge(examples: TrainingSet, alpha: float) -> LinearModel:
     """Fit ridge regression of the labels with the penalty `alpha` (Hoerl and Kennard 1970)."""
-    model = Ridge(alpha, solver="cholesky").fit(examples.features, examples.labels)
-    return RidgeModel(
-        float(model.intercept_),
-        dict(zip(examples.feature_names, model.coef_.tolist(), strict=True)),
-    )
+    regression = Ridge(alpha, solver="cholesky")
+    return fit_linear(regression, examples.feature_names, examples.features, examples.labels)
 
 
 def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:

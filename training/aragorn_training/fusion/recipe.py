@@ -6,12 +6,12 @@ from typing import Annotated
 import msgspec
 from aragorn import __version__
 from aragorn.errors import abbreviate, suggest
-from aragorn.fusion.linear import (
+from aragorn.fusion.weighted_sum import (
     LENGTH_FEATURE,
     UPPER_BOUND,
     LengthFeature,
-    LinearFusion,
-    LinearMember,
+    Member,
+    WeightedSum,
 )
 from aragorn.rankings import MAX_DEPTH
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
@@ -76,24 +76,27 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def build_model(
         self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float
-    ) -> LinearFusion:
-        """Build the model of the features in `weights`, members sorted; raise ValueError if the
-        pool has no member."""
+    ) -> WeightedSum:
+        """Build the model of the recipe's features, members sorted; raise ValueError if the pool
+        has no member."""
         rounded_weights = {
             name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()
         }
         members = tuple(
-            LinearMember(name, dict(fingerprints[name]), pool_depth, rounded_weights[name])
-            for name, pool_depth in sorted(
-                (dict.fromkeys(self.candidates, 0) | self.members).items()
-            )
-            if name in rounded_weights
+            Member(name, dict(fingerprints[name]), self.members[name], rounded_weights[name])
+            for name in sorted(self.members)
         )
-        cap = self.max_log_length if LENGTH_FEATURE in rounded_weights else None
-        length_feature = LengthFeature(cap, rounded_weights[LENGTH_FEATURE]) if cap else None
-        return LinearFusion(
-            __version__, round(float(intercept), WEIGHT_DIGITS), members, length_feature
+        length = None
+        if self.max_log_length is not None:
+            length = LengthFeature(self.max_log_length, rounded_weights[LENGTH_FEATURE])
+        return WeightedSum(
+            __version__, "z_score", round(float(intercept), WEIGHT_DIGITS), members, length
         )
+
+    def get_pool_depths(self, features: Collection[str]) -> dict[str, int]:
+        """Return the pool depths of the members and candidates among `features`, sorted by name."""
+        pool_depths = dict.fromkeys(self.candidates, 0) | self.members
+        return {name: pool_depths[name] for name in sorted(pool_depths) if name in features}
 
     @property
     def feature_names(self) -> list[str]:

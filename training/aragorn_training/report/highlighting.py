@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from aragorn.explanation import TextSpan
 from aragorn.models.enricher import TokenAnnotation
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
-from aragorn.systems.explanation import TextSpan
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
 

@@ -12,20 +12,22 @@ from functools import cache, partial
 import msgspec
 import numpy as np
 import pandas as pd
+from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.cluster_score import ClusterScoreStage
 from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentStage
-from aragorn.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.formatting import nan_mean
+from aragorn_training.fusion.evaluation import compute_features
 from aragorn_training.fusion.labels import LabelledPool
 from aragorn_training.fusion.learners import fit_ridge
 from aragorn_training.fusion.recipe import FusionRecipe
@@ -224,13 +226,10 @@ class NestedTuning:
 
     def _compute_features(self, stage: LearnedFusionStage) -> pd.DataFrame:
         """Return the features `qid docno MEMBER…` of the pool of all members."""
-        names = self._recipe.feature_names
-        model = self._recipe.build_model(
-            {name: {} for name in self._recipe.members}, dict.fromkeys(names, 0.0), 0.0
-        )
-        return stage.compute_features(
-            self._execution, model, stage.build_pool(self._execution, model)
-        )
+        pool_depths = self._recipe.get_pool_depths(self._recipe.members)
+        pairs = stage.build_pool(self._execution, pool_depths)
+        cap = self._recipe.max_log_length
+        return compute_features(stage, self._execution, pool_depths, cap, pairs)
 
     def _rank(self, scores: pd.DataFrame) -> pd.DataFrame:
         return truncate_rankings(rank_by_score(scores, self._execution.topics), DEFAULT_DEPTH)

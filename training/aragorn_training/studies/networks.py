@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from aragorn.errors import InputError
-from aragorn.fusion.regression import MEMBER_DEPTH, RegressionEnsemble
+from aragorn.fusion.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import read_run
@@ -31,9 +31,10 @@ from aragorn_training.evaluation.similarity import (
 )
 from aragorn_training.plotting import create_figure, render_png
 
+MEMBER_DEPTH = 100  # documents per topic and network, as in the ensemble
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")
-ENSEMBLE = "ensemble"  # checkpoint of the regression over the networks
+ENSEMBLE = "ensemble"  # checkpoint of the networks' weighted sum
 EXAMPLE = "corporal punishment"  # in the title of the topic of table A.1
 N_SHEET_COLUMNS = 4  # panels per row of the learning curves
 
@@ -75,14 +76,14 @@ def describe_networks(
     runs = _read_runs(runs_dir)
     networks = {name: select_top_docnos(run) for name, run in runs.items()}
     similarity = compute_similarity_tables(networks)
-    regression = CheckpointStore(checkpoints).load_config(ENSEMBLE, RegressionEnsemble)
+    model = CheckpointStore(checkpoints).load_config(ENSEMBLE, WeightedSum)
     rows = [
         *_tabulate_statistics(statistics),
         *_count_candidates(dataset),
         *_tabulate_first_documents(dataset, networks),
         *_tabulate_similarity(similarity),
         *_evaluate(
-            {**runs, ENSEMBLE: rank_by_score(regression.score_rankings(runs), dataset.topics)},
+            {**runs, ENSEMBLE: rank_by_score(_fuse(model, runs), dataset.topics)},
             qrels,
         ),
     ]
@@ -110,6 +111,13 @@ def plot_learning_curves(checkpoints: Path) -> bytes:
         loss_axes.plot(curve["epoch"], curve["loss"], color="#444444", linestyle="--")
         loss_axes.set(ylabel="training loss (dashed)", ylim=(0, None))
     return render_png(figure)
+
+
+def _fuse(model: WeightedSum, runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Score the documents of all runs; return `qid docno score`."""
+    pairs = pd.concat([run[PAIR_COLUMNS] for run in runs.values()]).drop_duplicates()
+    scores = model.normalise(merge_scores(pairs, runs), pairs)
+    return pairs.assign(score=model.score(scores))
 
 
 def _load_statistics(work_dir: Path) -> dict[str, float | dict[str, int]]:

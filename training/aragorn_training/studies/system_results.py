@@ -14,10 +14,9 @@ from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.dense import DensePremiseStage
-from aragorn.systems.ensemble import EnsembleStage
 from aragorn.systems.execution import Execution, iter_components
+from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage
 from aragorn.systems.latent import LatentStage
-from aragorn.systems.learned_fusion import LearnedFusionStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage

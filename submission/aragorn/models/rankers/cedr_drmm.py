@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker
 from aragorn.models.bert_config import QUERY_LENGTH, EncoderConfig
 from aragorn.models.layers import build_histogram, cosine
-from aragorn.models.ranker import Contribution, NetworkExplanation
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
 
@@ -48,25 +48,24 @@ class CEDRDRMM(BERTRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down by query word piece; the contributions of padding positions are
         summed."""
-        values, length = (
-            self.compute_contributions(query, query_mask, document, document_mask)[0],
-            int(query_mask.sum()),
-        )
-        parts = [
-            Contribution("query word piece", values[position].item(), position)
+        [values] = self.compute_contributions(query, query_mask, document, document_mask)
+        length = int(query_mask.sum())
+        rows = [
+            Row(values[position].item(), "query word piece", query_position=position)
             for position in range(length)
         ]
-        padding_part = Contribution(
-            f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item()
+        padding = Row(
+            values[length:].sum().item(), f"{QUERY_LENGTH - length} empty query positions"
         )
         caveat = (
             "each position's contribution is a feed-forward network's output for its histograms and "
             f"[CLS]; {ENCODER_CAVEAT}"
         )
-        return NetworkExplanation([*parts, padding_part], caveat=caveat, use_occlusion=True)
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, [*rows, padding], caveat=caveat)
 
     def compute_contributions(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker, EncodedPairs
 from aragorn.models.bert_config import EncoderConfig
 from aragorn.models.layers import Kernels, cosine, explain_kernels
-from aragorn.models.ranker import Contribution, NetworkExplanation
 
 MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 SIGMAS = (*[0.1] * 10, 0.001)
@@ -66,7 +66,7 @@ class CEDRKNRM(BERTRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
         pairs = self.encoder(query, query_mask, document, document_mask)
         similarity, features = (
@@ -75,17 +75,15 @@ class CEDRKNRM(BERTRanker):
         cls = pairs.cls[0, -1]
         weights, bias = self._linearise(torch.cat([features.sum(1).t().flatten(), cls]))
         weights, cls_weights = torch.split(weights, [len(MUS) * len(features), len(cls)])
-        parts = [
-            Contribution("bias", bias.item()),
-            Contribution("[CLS]", (cls_weights @ cls).item()),
-        ]
+        rows = [Row(bias.item(), "bias"), Row((cls_weights @ cls).item(), "[CLS]")]
         similarity = similarity.masked_fill(~document_mask[0], -torch.inf)
         for layer, kernel_weights in enumerate(weights.reshape(len(MUS), -1).T):
             values = features[layer] * kernel_weights
-            parts += explain_kernels(
+            rows += explain_kernels(
                 self.kernels, similarity[layer], values, f"layer {layer}, similarity"
             )
-        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, rows, caveat=ENCODER_CAVEAT)
 
     def _linearise(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights (F,) and the bias with which features (F,) give the score; ReLU units

@@ -6,6 +6,7 @@ WSDM 2018. Entezari 2020, 3.4.3.2 and table 4.1: 128 channels, windows of 1, 2 a
 kernels, one linear layer 189:1.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     KernelPooling,
     convolve_unique,
@@ -20,7 +22,7 @@ from aragorn.models.layers import (
     find_unique_tokens,
     get_known_mask,
 )
-from aragorn.models.ranker import Contribution, NetworkExplanation, TopicRanker
+from aragorn.models.ranker import TopicRanker
 
 WINDOWS = (1, 2, 3)
 DOCUMENT_BATCH = 32  # documents per batch
@@ -118,24 +120,23 @@ class ConvKNRM(TopicRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score before tanh down by pair of n-gram lengths, kernel and query n-gram, plus
         bias.
 
         Positions are those of an n-gram's first word.
         """
-        queries, documents = (
-            self.compute_ngrams(query, query_mask),
-            self.compute_ngrams(document, document_mask),
-        )
-        parts = [Contribution("bias", self.linear.bias.item())]
+        queries = self.compute_ngrams(query, query_mask)
+        documents = self.compute_ngrams(document, document_mask)
+        rows = [Row(self.linear.bias.item(), "bias")]
         for (q, d), weights in zip(
             NGRAM_PAIRS, self.linear.weight[0].chunk(len(NGRAM_PAIRS)), strict=True
         ):
             similarity = cosine(queries[q][0], documents[d][0])
             name = f"{q}-gram × {d}-gram, similarity"
-            parts += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
-        return NetworkExplanation(parts, Tensor.tanh)
+            rows += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, rows, activation=math.tanh)
 
     def compute_ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
         """Compute, by window h, the n-gram vectors (B, L - h + 1, C) and the mask (B, L - h + 1) of

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     VOCABULARY_BATCH,
     FrozenEmbedding,
@@ -22,7 +23,7 @@ from aragorn.models.layers import (
     cosine,
     get_known_mask,
 )
-from aragorn.models.ranker import Contribution, NetworkExplanation, TopicRanker, find_top_positions
+from aragorn.models.ranker import TopicRanker, find_top_positions
 from aragorn.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 SIMILARITY_RANGES = (
@@ -164,14 +165,14 @@ class DRMM(TopicRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down by query term; a term's match score is not a sum over histogram
         bins."""
         (gate,), (match,), (similarity,) = self.compute_gates_and_matches(
             query, query_mask, document, document_mask
         )
         similarity = similarity.masked_fill(~get_known_mask(document, document_mask)[0], -torch.inf)
-        parts = []
+        rows = []
         for position in gate.nonzero().flatten().tolist():
             row = similarity[position]
             counts = [
@@ -180,8 +181,9 @@ class DRMM(TopicRanker):
             ]
             note = f"gate {gate[position]:.3f} × match {match[position]:+.3f}; similarities: {', '.join(counts)}"
             value = (gate[position] * match[position]).item()
-            parts.append(
-                Contribution("query term", value, position, find_top_positions(row, 0.3), note)
-            )
+            top_positions = find_top_positions(row, 0.3)
+            rows.append(Row(value, "query term", note, position, top_positions))
         caveat = "a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
-        return NetworkExplanation(parts, caveat=caveat)
+        return Explanation(
+            self(query, query_mask, document, document_mask).item(), rows, caveat=caveat
+        )

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import get_known_mask, run_bidirectional
-from aragorn.models.ranker import Contribution, NetworkExplanation, SiameseRanker
+from aragorn.models.ranker import SiameseRanker
 
 
 class GRU(SiameseRanker):
@@ -68,22 +69,23 @@ class GRU(SiameseRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down by document, query and (with `interaction`) joint features, plus
         bias."""
         features = self._compute_features(
             self.encode(query, query_mask), self.encode(document, document_mask)
         )
         weights = self.linear.weight[0].chunk(len(features))
-        parts = [
-            Contribution(name, (features[name][0] @ weight).item())
+        rows = [
+            Row((features[name][0] @ weight).item(), name)
             for name, weight in zip(features, weights, strict=True)
         ]
-        parts.append(Contribution("bias", self.linear.bias.item()))
+        rows.append(Row(self.linear.bias.item(), "bias"))
         caveat = (
             "document and query contribute independently: the topic does not affect the ranking"
         )
-        return NetworkExplanation(parts, caveat="" if self.config.interaction else caveat)
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, rows, caveat="" if self.config.interaction else caveat)
 
     def _compute_features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
         """Compute the linear layer's input features, (B, 2H) each, by name."""

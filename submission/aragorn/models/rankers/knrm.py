@@ -4,6 +4,7 @@ Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Poo
 Entezari 2020, 3.4.3.1 and table 4.1: 21 kernels, one linear layer, no idf.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     VOCABULARY_BATCH,
     KernelPooling,
@@ -18,7 +20,7 @@ from aragorn.models.layers import (
     find_unique_tokens,
     get_known_mask,
 )
-from aragorn.models.ranker import Contribution, NetworkExplanation, TopicRanker
+from aragorn.models.ranker import TopicRanker
 
 
 class KNRM(TopicRanker):
@@ -94,11 +96,11 @@ class KNRM(TopicRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score before tanh down by kernel and query term, plus bias."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (1, Q, D)
         masks = get_known_mask(query, query_mask), get_known_mask(document, document_mask)
-        parts = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")
-        return NetworkExplanation(
-            [*parts, Contribution("bias", self.linear.bias.item())], Tensor.tanh
-        )
+        rows = self.pooling.explain(similarity, *masks, self.linear.weight[0], "similarity")
+        rows.append(Row(self.linear.bias.item(), "bias"))
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, rows, activation=math.tanh)

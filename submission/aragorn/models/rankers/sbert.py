@@ -12,14 +12,16 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import BERTRanker, Encoder, TextEncoder
 from aragorn.models.bert_config import EncoderConfig
-from aragorn.models.ranker import Contribution, DenseRanker, NetworkExplanation
+from aragorn.models.ranker import DenseRanker
 
 
 class SBERT(BERTRanker, DenseRanker):
     """Cosine similarity of BERT's vectors, mean-pooled over [CLS] text [SEP]."""
 
+    uses_occlusion = False
     cpu_batch_size = 8  # documents per batch, whose activations stay in the CPU cache
 
     @dataclass(frozen=True)
@@ -43,14 +45,15 @@ class SBERT(BERTRanker, DenseRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the cosine similarity down by word piece of the document, plus [CLS] and [SEP]."""
         query_vector = self.encode(query, query_mask)[0]
         vectors, token_mask = self.encoder(document, document_mask)
         vectors = vectors[token_mask]  # (T, E)
         cls, *values, sep = (vectors @ query_vector / vectors.sum(0).norm()).tolist()
-        parts = [
-            Contribution("word piece", value, document_positions=(position,))
+        rows = [
+            Row(value, "word piece", document_positions=(position,))
             for position, value in enumerate(values)
         ]
-        return NetworkExplanation([*parts, Contribution("[CLS]", cls), Contribution("[SEP]", sep)])
+        score = self(query, query_mask, document, document_mask).item()
+        return Explanation(score, [*rows, Row(cls, "[CLS]"), Row(sep, "[SEP]")])

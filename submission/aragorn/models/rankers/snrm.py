@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import find_unique_tokens, get_known_mask
-from aragorn.models.ranker import Contribution, LatentRanker, NetworkExplanation, find_top_positions
+from aragorn.models.ranker import LatentRanker, find_top_positions
 
 WINDOW = 5
 HALF_WINDOW = WINDOW // 2  # words on each side of a window's centre
@@ -118,7 +119,7 @@ class SNRM(LatentRanker):
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
-    ) -> NetworkExplanation:
+    ) -> Explanation:
         """Break the score down by latent term.
 
         Positions are those of the windows with the highest activations: their centre if `padded`,
@@ -128,17 +129,20 @@ class SNRM(LatentRanker):
         document_vector = self.encode(document, document_mask)[0]
         query_windows = self.compute_activations(query, query_mask)[0]  # (latent, W)
         document_windows = self.compute_activations(document, document_mask)[0]
-        products, parts = query_vector * document_vector, []
+        products = query_vector * document_vector
+        rows = []
         for term in products.nonzero().flatten().tolist():
             note = f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}"
-            positions = (
-                int(query_windows[term].argmax()),
-                find_top_positions(document_windows[term], 0.0),
+            rows.append(
+                Row(
+                    products[term].item(),
+                    f"latent term {term}",
+                    note,
+                    query_position=int(query_windows[term].argmax()),
+                    document_positions=find_top_positions(document_windows[term], 0.0),
+                )
             )
-            parts.append(
-                Contribution(f"latent term {term}", products[term].item(), *positions, note)
-            )
-        return NetworkExplanation(parts)
+        return Explanation(self(query, query_mask, document, document_mask).item(), rows)
 
 
 class _WeightedActivationSum(torch.autograd.Function):

@@ -8,7 +8,11 @@ import pytest
 import torch
 from aragorn.errors import TrainingError
 from aragorn_training.evaluation.folds import assign_folds
-from aragorn_training.fusion.ensemble import FIT_CANDIDATES, fit_regression, score_held_out_queries
+from aragorn_training.fusion.ensemble import (
+    FIT_CANDIDATES,
+    fit_weighted_sum,
+    score_held_out_queries,
+)
 from aragorn_training.fusion.labels import LabelledPool, Learner, TrainingSet, label_pairs
 from aragorn_training.fusion.learners import fit_lambdamart, fit_ranknet, fit_ridge
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
@@ -99,7 +103,7 @@ def test_ridge_matches_hand_computed_values() -> None:
     ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0)
     assert ridge.intercept == pytest.approx(1.0)
     # Σ x (y - mean) / (Σ x² + alpha)
-    assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}
+    assert ridge.weights == {"x": pytest.approx(4 / (4 + 4.0))}
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
 
@@ -152,13 +156,13 @@ def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None
 
 def test_bootstrap_samples_surround_the_weight() -> None:
     pool, learner = build_pool(), partial(fit_ridge, alpha=1.0)
-    weights = learner(pool.build_training_set()).coefficients
+    weights = learner(pool.build_training_set()).weights
     assert weights["relevance"] > 10 * max(abs(weights[name]) for name in FEATURES[1:])
-    samples = np.array([learner(sample).coefficients["relevance"] for sample in pool.bootstrap(50)])
+    samples = np.array([learner(sample).weights["relevance"] for sample in pool.bootstrap(50)])
     assert samples.std() > 0
     assert np.percentile(samples, 2.5) < weights["relevance"] < np.percentile(samples, 97.5)
     # seeded
-    assert [learner(sample).coefficients["relevance"] for sample in pool.bootstrap(3)] == samples[
+    assert [learner(sample).weights["relevance"] for sample in pool.bootstrap(3)] == samples[
         :3
     ].tolist()
     with pytest.raises(TrainingError, match="1 topic with judged documents"):
@@ -193,7 +197,7 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
     # positives and the first negative of each
     assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]
     all_scores = simulate_scores(6)
-    ensemble, metrics = fit_regression(all_scores, FINGERPRINTS)
+    ensemble, metrics = fit_weighted_sum(all_scores, FINGERPRINTS)
     scores = {name: values[:, FIT_CANDIDATES] for name, values in all_scores.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
     features, labels = (
@@ -202,7 +206,7 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
     )
     expected, *_ = np.linalg.lstsq(features, labels, rcond=None)
     assert [
-        *(member.coefficient for member in ensemble.members),
+        *(member.weight for member in ensemble.members),
         ensemble.intercept,
     ] == pytest.approx(expected.tolist())
     assert [
@@ -210,8 +214,8 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
         for member in ensemble.members
     ] == [(name, FINGERPRINTS[name], values.min(), values.max()) for name, values in scores.items()]
     # without negative coefficients
-    knrm, gru = fit_regression(all_scores, FINGERPRINTS, True)[0].members
-    assert knrm.coefficient > gru.coefficient == 0 > ensemble.members[1].coefficient
+    knrm, gru = fit_weighted_sum(all_scores, FINGERPRINTS, True)[0].members
+    assert knrm.weight > gru.weight == 0 > ensemble.members[1].weight
     residual = labels - features @ expected
     assert metrics == {
         "pairs": 60,
@@ -225,9 +229,13 @@ def test_cross_validated_scores_hold_out_the_fold() -> None:
         score_held_out_queries(scores, non_negative=False),
         folds == folds[0],
     )
-    regression, _ = fit_regression(
+    model, _ = fit_weighted_sum(
         {name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS
     )
-    expected = regression.score({name: values[is_tested] for name, values in scores.items()})
+    tested = {name: values[is_tested] for name, values in scores.items()}
+    expected = model.score(model.min_max_scale(tested))
     assert held_out_scores[is_tested] == pytest.approx(expected, abs=1e-12)
-    assert not np.allclose(held_out_scores, fit_regression(scores, FINGERPRINTS)[0].score(scores))
+    fitted_to_all, _ = fit_weighted_sum(scores, FINGERPRINTS)
+    assert not np.allclose(
+        held_out_scores, fitted_to_all.score(fitted_to_all.min_max_scale(scores))
+    )

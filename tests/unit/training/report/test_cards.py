@@ -5,7 +5,7 @@ import re
 import msgspec
 import pandas as pd
 import pytest
-from aragorn.fusion.linear import LinearFusion
+from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval.lexical import LexicalParameters
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
@@ -42,7 +42,7 @@ def render_shipped_card(name: str, text: str) -> str:
             "evaluations": (CROSS_VALIDATED, IN_SAMPLE),
         }
         return render_card("grid", **values, measures=SELECTION_MEASURES)
-    model = msgspec.convert(read_json(directory / CONFIG), LinearFusion)
+    model = msgspec.convert(read_json(directory / CONFIG), WeightedSum)
     tables = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))
     return render_fusion_card(name, model, *tables, values["metrics"], values["provenance"])
 

@@ -1,0 +1,212 @@
+"""Fuse rankings by a weighted sum of normalised scores.
+
+Checkpoint files: config.json (`WeightedSum`), metrics.json, provenance.json (hashes), README.md.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Meta
+
+from aragorn.rankings import MAX_DEPTH
+
+PAIR_COLUMNS = ["qid", "docno"]
+LENGTH_FEATURE = "length"  # reserved as a member name
+UPPER_BOUND = 1e9  # exclusive bound on the absolute value of parameters
+BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
+# z_score: by mean and standard deviation over the topic's pool; min_max: by the range of the
+# member's scores when it was fitted
+Normaliser = Literal["z_score", "min_max"]
+
+
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """System whose scores are one feature of the sum."""
+
+    name: str
+    checkpoints: dict[str, str]  # fingerprints by checkpoint name
+    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)]  # number of top documents in the pool
+    weight: BoundedFloat
+    # range of the scores at fitting time; min_max only
+    minimum: BoundedFloat | None = None
+    maximum: BoundedFloat | None = None
+
+    def min_max_scale(self, scores: np.ndarray) -> np.ndarray:
+        """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25), clipping scores
+        outside it."""
+        assert self.minimum is not None
+        assert self.maximum is not None
+        width = self.maximum - self.minimum
+        return np.clip((scores - self.minimum) / width, 0, 1) if width else np.zeros_like(scores)
+
+
+class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Capped logarithm of the document length in words, a feature of the sum."""
+
+    cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]  # maximum log length
+    weight: BoundedFloat
+
+
+class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+    """A linear model of document scores: score = intercept + Σ weight · normalised feature.
+
+    With z-scores, every member scores every document of the pool. With min-max scaling, a document
+    outside a member's top `pool_depth` has the scaled score 0, its minimum.
+    """
+
+    version: str  # version of the code that fitted it
+    normaliser: Normaliser
+    intercept: BoundedFloat
+    members: tuple[Member, ...]
+    length: LengthFeature | None = None
+
+    def __post_init__(self) -> None:
+        """Validate the members.
+
+        Raises:
+            ValueError: If names are not unique, no member adds documents to the pool, or the
+                members' ranges or the length feature do not fit the normaliser.
+        """
+        names = [member.name for member in self.members]
+        if len({*names, LENGTH_FEATURE}) <= len(names):
+            raise ValueError(
+                f"members {', '.join(names)}: names must be unique and different from '{LENGTH_FEATURE}'"
+            )
+        if not any(member.pool_depth for member in self.members):
+            raise ValueError(
+                "no member adds documents to the pool; set `pool_depth` to at least 1 for one of them"
+            )
+        has_ranges = self.normaliser == "min_max"
+        for member in self.members:
+            if [member.minimum is not None, member.maximum is not None] != [has_ranges] * 2:
+                raise ValueError(
+                    f"member {member.name}: `minimum` and `maximum` are set for min_max only"
+                )
+        if has_ranges and self.length is not None:
+            raise ValueError("`length` has no range; set it to null, or use z_score")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all parameters and of the members' checkpoints."""
+        parameters = (self.normaliser, self.intercept, self.members, self.length)
+        return hashlib.sha256(msgspec.json.encode(parameters, order="sorted")).hexdigest()
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """Feature weights by name, in summation order."""
+        weights = {member.name: member.weight for member in self.members}
+        return weights if self.length is None else {**weights, LENGTH_FEATURE: self.length.weight}
+
+    @property
+    def pool_depths(self) -> dict[str, int]:
+        """Number of each member's top documents in the pool, by member name."""
+        return {member.name: member.pool_depth for member in self.members}
+
+    @property
+    def member_fingerprints(self) -> dict[str, dict[str, str]]:
+        """Fingerprints of each member's checkpoints by member name."""
+        return {member.name: member.checkpoints for member in self.members}
+
+    @property
+    def feature_description(self) -> str:
+        """Noun phrase for the features, including the cap of the document length."""
+        length = (
+            f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
+        )
+        return f"the members' scores{length}"
+
+    def format_formula(self) -> str:
+        """Return the score formula as text, in which z denotes the z-score over the topic's pool,
+        and minmax the score scaled to [0, 1] by the fitted range."""
+        function = "z" if self.normaliser == "z_score" else "minmax"
+        return f"{self.intercept:.3f}" + "".join(
+            f" {weight:+.3f} {function}({name})" for name, weight in self.weights.items()
+        )
+
+    def normalise(self, features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Normalise raw features; return arrays (rows,) by feature name.
+
+        Args:
+            features: `qid docno FEATURE…`; with min_max, NaN for documents that a member does not
+                rank.
+            pool: The topics' pools, `qid docno FEATURE…`.
+        """
+        if self.normaliser == "z_score":
+            return standardise_by_topic(features, pool)
+        return self.min_max_scale({name: features[name].to_numpy(float) for name in self.weights})
+
+    def min_max_scale(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Scale members' scores, arrays of any shape by name, by their fitted ranges; NaN becomes
+        0."""
+        return {
+            member.name: np.nan_to_num(member.min_max_scale(scores[member.name].astype(float)))
+            for member in self.members
+        }
+
+    def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute each feature's contribution to document scores, by feature name; `features` are
+        normalised."""
+        return {name: weight * features[name] for name, weight in self.weights.items()}
+
+    def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Compute document scores from normalised features, adding contributions to the intercept
+        in a fixed order."""
+        # A matrix product may round equal rows differently.
+        return np.asarray(
+            sum(self.compute_contributions(features).values(), start=np.float64(self.intercept))
+        )
+
+
+def merge_scores(pairs: pd.DataFrame, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return pairs `qid docno` with one column of scores per ranking `qid docno score`, by name; NaN
+    for documents that it does not contain."""
+    for name, ranking in rankings.items():
+        scores = ranking[[*PAIR_COLUMNS, "score"]].rename(columns={"score": name})
+        pairs = pairs.merge(scores, on=PAIR_COLUMNS, how="left")
+    return pairs
+
+
+def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Standardise features by their mean and standard deviation over the topic's pool; return
+    arrays (rows,) by feature name.
+
+    Both tables contain `qid docno` and one column per feature. A feature is 0 if it is constant
+    over the pool or the pool is empty.
+    """
+    standardised_features = {
+        name: np.zeros(len(features)) for name in features.columns.drop(PAIR_COLUMNS)
+    }
+    rows = features.groupby("qid").indices
+    pool_rows = pool.groupby("qid").indices
+    for name, scores in standardised_features.items():
+        values = features[name].to_numpy()
+        pool_values = pool[name].to_numpy()
+        for qid in rows.keys() & pool_rows.keys():
+            scores[rows[qid]] = compute_z_scores(values[rows[qid]], pool_values[pool_rows[qid]])
+    return standardised_features
+
+
+def compute_log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
+    """Compute the natural logarithm (N,) of each text's word count, limited to `cap`; 0 for empty
+    texts."""
+    return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)
+
+
+def compute_z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Standardise values (N,) by mean and standard deviation of the pool's values `reference` (M,);
+    0 if the pool is constant.
+
+    The order of the pool does not affect rounding.
+    """
+    sorted_reference = np.sort(reference)
+    # Because of rounding, equal values may have a non-zero standard deviation.
+    deviation = sorted_reference.std() if sorted_reference[0] < sorted_reference[-1] else 0.0
+    return (
+        np.asarray((values - sorted_reference.mean()) / deviation)
+        if deviation
+        else np.zeros(len(values))
+    )
