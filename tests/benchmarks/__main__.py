@@ -19,7 +19,7 @@ from aragorn.errors import UsageError
 from aragorn.inference.device import limit_threads
 from aragorn.output.ir_metadata import detect_cpu
 from aragorn.paths import SAMPLE_INPUT
-from aragorn_training.report.readme import replace_section
+from aragorn_training.report.sections import replace_section
 
 from tests.benchmarks import (
     encoders,

@@ -16,9 +16,9 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.signals import install_handlers
 from aragorn_training.__main__ import main
-from aragorn_training.cli import scheduler
-from aragorn_training.cli.scheduler import Records, Scheduler
-from aragorn_training.cli.steps import Sources, Step, build_graph
+from aragorn_training.commands import scheduler
+from aragorn_training.commands.graph import Sources, Step, build_graph
+from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
 from transformers import BertConfig, BertModel
 
@@ -110,7 +110,7 @@ def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -
     return {
         name: Step(
             name, ("fit", name, *(["--more"] if name == changed else [])), directory / name, requires=requires,
-            uses_device=uses_device, restart_flag="--restart",
+            uses_device=uses_device,
         )
         for name, requires in REQUIREMENTS.items()
     }  # fmt: skip

@@ -22,7 +22,7 @@ from aragorn_training.__main__ import main
 from aragorn_training.fitting.fit import save_network
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.language_model import LanguageModelCheckpoint
-from aragorn_training.studies.document_lengths import COLUMNS
+from aragorn_training.studies.lengths import COLUMNS
 from aragorn_training.tasks import load_recipe
 from msgspec.structs import replace
 
@@ -381,7 +381,15 @@ def test_prepare_passages_labels_words_and_counts(
         str(tmp_path / "work"),
     ]
     assert (
-        main([*command, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")])
+        main(
+            [
+                *command,
+                "--exclude-qrels",
+                str(tmp_path / "qrels"),
+                "--exclude-run",
+                str(tmp_path / "run.txt"),
+            ]
+        )
         == 0
     )
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")

@@ -167,7 +167,7 @@ def test_vectors_are_read_from_files(file_format: str, work_dir: Path, tmp_path:
         str(file), binary=file_format == "binary", write_header=file_format != "glove"
     )
     flags = [
-        "-i",
+        "--from-file",
         str(file),
         "--dimensions",
         "3",
@@ -203,7 +203,7 @@ def test_unsuitable_vector_files_are_refused(
         "vectors",
         "--work-dir",
         work_dir,
-        "-i",
+        "--from-file",
         tmp_path / "v.txt",
         "-o",
         tmp_path / "v",
@@ -359,8 +359,8 @@ def test_scores_are_those_of_the_teachers_ranking(
     all_checkpoints_dir: Path,
     tmp_path: Path,
 ) -> None:
-    assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
-    assert main(prepare("--system", "dirichlet", "--seed", "3", "--overwrite")) == 0
+    assert main(prepare("--teacher", "dirichlet")) == 0  # caches rankings of other titles
+    assert main(prepare("--teacher", "dirichlet", "--seed", "3", "--overwrite")) == 0
     table, manifest = load_table(work_dir)
     assert 40 < table["topic"].nunique() <= 60
     assert set(table.groupby("topic").size()) == {8}
@@ -385,13 +385,13 @@ def test_scores_are_those_of_the_teachers_ranking(
 def test_topics_are_excluded_and_faults_keep_the_table(
     prepare: Command, debates: Path, work_dir: Path, assert_fails: AssertFails
 ) -> None:
-    flags = ["--system", "dirichlet"]
+    flags = ["--teacher", "dirichlet"]
     assert main(prepare(*flags)) == 0
     titles, excluded = load_table(work_dir)[0]["topic"].unique(), debates / "excluded.xml"
     write_topics(excluded, [title.partition(",")[0] for title in titles[:-1]])
-    for changed in (["--topics", str(excluded)], ["--seed", "3"], ["--documents", "4"]):
+    for changed in (["--exclude-topics", str(excluded)], ["--seed", "3"], ["--documents", "4"]):
         assert_fails(5, "use --overwrite", *prepare(*flags, *changed))
-    assert main(prepare(*flags, "--topics", str(excluded), "--overwrite")) == 0
+    assert main(prepare(*flags, "--exclude-topics", str(excluded), "--overwrite")) == 0
     table = load_table(work_dir)[0]
     assert not set(table["topic"]) & set(titles[:-1])
     message = (
@@ -404,7 +404,7 @@ def test_topics_are_excluded_and_faults_keep_the_table(
         DistillationSpec().build_task(
             Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU
         )  # type: ignore[arg-type]
-    assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
+    assert_fails(2, "did you mean 'dirichlet'?", *prepare("--teacher", "dirichlett"))
     (debates / "args-me.json").write_text(
         (debates / "args-me.json").read_text().replace("discussionTitle", "title")
     )

@@ -29,10 +29,11 @@ LAYERS = [
     ["aragorn/systems"],
     ["aragorn/output", "aragorn/search", "aragorn_training/data"],
     ["aragorn's commands", "aragorn_training/fitting"],
+    ["aragorn_training/options"],
     ["aragorn_training/fusion", "aragorn_training/sbert", "aragorn_training/tuning"],
     ["aragorn_training/studies/augmented_sbert", "aragorn_training/tasks"],
     ["aragorn_training/report", "aragorn_training/studies/argument_quality"],
-    ["aragorn_training/studies"],
+    ["aragorn_training/studies", "aragorn_training/studies/results"],
     ["aragorn_training's commands"],
 ]
 LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
@@ -83,7 +84,9 @@ def get_path(file: Path) -> Path:
 def get_package(file: Path) -> str:
     """Return the package of a file as a path; the commands of a program count as one package."""
     path = get_path(file)
-    is_command = path.parts[1] == "cli" or (len(path.parts) == 2 and path.stem in COMMANDS)
+    if path.stem == "options":
+        return path.with_suffix("").as_posix()
+    is_command = path.parts[1] == "commands" or (len(path.parts) == 2 and path.stem in COMMANDS)
     return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()
 
 

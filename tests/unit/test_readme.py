@@ -18,8 +18,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
-from aragorn_training.report.experiments import format_deepct_table
-from aragorn_training.report.readme import SECTION_FILES, update_readmes
+from aragorn_training.report.sections import SECTIONS, format_deepct_table, update_readmes
 
 from tests.conftest import ROOT, SAMPLE
 
@@ -56,7 +55,7 @@ def find_code_blocks(language: str) -> list[str]:
 
 def read_tira_commands() -> dict[str, str]:
     """Map the name of each system to its command for TIRA in the README."""
-    text = read(SECTION_FILES["commands"])
+    text = read(SECTIONS["commands"][0])
     [template] = re.findall(r"^(/aragorn/run\.sh .*) SYSTEM$", text, re.MULTILINE)
     [names] = re.findall(r"^`SYSTEM`: (.*)$", text, re.MULTILINE)
     return {name: f"{template} {name}" for name in re.findall(r"`(\w+)`", names)}
@@ -158,14 +157,14 @@ def test_dockerfile_pins_version_base_and_copied_files() -> None:
 
 
 def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
-    for path in SECTION_FILES.values():
+    for path, _ in SECTIONS.values():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
     update_readmes(root=tmp_path)
     contents = {
-        path: (tmp_path / path).read_text(encoding="utf-8") for path in SECTION_FILES.values()
+        path: (tmp_path / path).read_text(encoding="utf-8") for path, _ in SECTIONS.values()
     }
-    assert contents == {path: read(path) for path in SECTION_FILES.values()}
+    assert contents == {path: read(path) for path, _ in SECTIONS.values()}
 
 
 @pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),
@@ -173,7 +172,7 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
 def test_readmes_without_marks_or_results_are_refused(
     best: str, results: Path, message: str, tmp_path: Path
 ) -> None:
-    (tmp_path / SECTION_FILES["best"]).write_text(best)
+    (tmp_path / SECTIONS["best"][0]).write_text(best)
     with pytest.raises(InputError, match=message):
         update_readmes(results, CHECKPOINT_DIR, tmp_path)
 

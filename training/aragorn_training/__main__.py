@@ -13,29 +13,49 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
 
 import argparse
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from aragorn import cli
 from aragorn.errors import EXIT_CODES
 
-from aragorn_training.cli import all as all_command
-from aragorn_training.cli import evaluate, fit, fuse, prepare, study, tune
+from aragorn_training.commands import all as all_command
+from aragorn_training.commands import evaluate, fit, prepare, study, tune
+from aragorn_training.options import add_command
 
 TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
+COMMANDS: dict[str, Callable[[Any], None]] = {
+    "fit": fit.fit_recipe,
+    "tune": tune.tune,
+    "fuse": tune.fuse,
+    "evaluate": evaluate.evaluate,
+    "compare": evaluate.compare,
+    "overlap": evaluate.overlap,
+    "report": evaluate.report,
+    "docs": evaluate.docs,
+}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the subcommand in `argv` (None: sys.argv) and return its exit code."""
-    return cli.run_command(_build_parser(), argv)
+    """Run the command in `argv` (None: sys.argv) and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    selected_study = arguments[1] if arguments[:1] == ["study"] and len(arguments) > 1 else ""
+    return cli.run_command(_build_parser(selected_study), argv)
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(selected_study: str) -> argparse.ArgumentParser:
     commands = cli.Commands(
         argparse.ArgumentParser(
             prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES
         )
     )
-    for module in (all_command, prepare, fit, tune, fuse, study, evaluate):
-        module.add_parsers(commands)
+    all_command.add_all(commands)
+    kinds = commands.add_group("prepare", "build training data in a working directory", "KIND")
+    for name, run in prepare.KINDS.items():
+        add_command(kinds, name, run)
+    for name, command in COMMANDS.items():
+        add_command(commands, name, command)
+    study.add_studies(commands, selected_study)
     return commands.parser
 
 

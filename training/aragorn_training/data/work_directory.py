@@ -37,6 +37,24 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def open_work_dir(work_dir: Path) -> Iterator[None]:
+    """Create a working directory if it is missing, and lock it until the context ends."""
+    create_directory(work_dir)
+    with lock_work_directory(work_dir):
+        yield
+
+
+@contextmanager
+def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
+    """Create and lock a folder; other processes may use other folders of the working directory at
+    the same time."""
+    create_directory(work_dir)
+    create_directory(folder)
+    with lock_directory(work_dir, shared=True), lock_directory(folder):
+        yield
+
+
 def read_prepared_manifest(directory: Path) -> Manifest:
     """Read the manifest of the tables or vectors in a directory; raise InputError if none are
     prepared."""

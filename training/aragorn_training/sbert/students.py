@@ -22,7 +22,6 @@ from aragorn_training.data.split import TRAIN, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
 from aragorn_training.fitting.initialisation import read_encoder_config
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.mapping import map_cached
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Loss, Network, TrainingConfig
 from aragorn_training.sbert.pairs import (
@@ -67,12 +66,6 @@ class TrainingVariant(NamedTuple):
 
 
 UNTRAINED, TEACHER = TrainingVariant(), TrainingVariant("cross_entropy", GOLD)
-STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
-VARIANTS = (
-    UNTRAINED,
-    TEACHER,
-    *(TrainingVariant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in STUDENT_LOSSES),
-)
 
 
 class StudentResult(msgspec.Struct):
@@ -219,34 +212,6 @@ class StudentTraining:
 
     def _create_rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
-
-
-def compare_students(
-    work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device
-) -> pd.DataFrame:
-    """Train and evaluate all VARIANTS on the pairs that `prepare pairs` has written into
-    `work_dir`.
-
-    Returns:
-        One row per variant; metrics in percent: MAP@20 over validation candidates; recall, MRR and
-        nDCG over all premises.
-    """
-    training = StudentTraining(work_dir, recipe, pairs, device)
-    results = map_cached(
-        training.measure,
-        VARIANTS,
-        work_dir,
-        name="students",
-        key=training.cache_key,
-        result_type=StudentResult,
-    )
-    return pd.DataFrame(
-        {
-            "loss": variant.loss or "", "training_pairs": variant.pairs, "n_pairs": result.n_pairs,
-            "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
-        }
-        for variant, result in results.items()
-    )  # fmt: skip
 
 
 def load_or_train_student(

@@ -1,6 +1,6 @@
 """Count the arguments, unconfirmed texts and judged documents of a collection by portal."""
 
-from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -9,29 +9,46 @@ from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
 from aragorn.io.input_files import raise_first
 
+from aragorn_training.evaluation.exclusion import read_docnos
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.options import (
+    InputOptions,
+    NamedQrelsOptions,
+    StudyOptions,
+    index_files_by_name,
+    option,
+)
+
+FILE, DIGITS = "collection.csv", 0
 ALL_FILES, OUTSIDE = "all", "outside the input"  # last two rows
 
 
-def tabulate_collection(
-    inputs: Sequence[Path], unconfirmed: Set[str], qrels_by_name: Mapping[str, pd.DataFrame]
-) -> pd.DataFrame:
-    """Count the documents of an args.me corpus and those that are judged.
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, NamedQrelsOptions, InputOptions):
+    """Options of the study."""
 
-    Args:
-        inputs: Directories, archives or files of the corpus.
-        unconfirmed: Docnos of texts that may differ from args.me.
-        qrels_by_name: Judgments `qid docno rel` by name.
+    unconfirmed_ids: Path | None = option(
+        None,
+        metavar="FILE",
+        help="file of docnos, one per line, whose texts may differ from args.me (default: none)",
+    )
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Count the documents of an args.me corpus and those that are judged.
 
     Returns:
         One row per corpus file (`corpus`), a row ALL_FILES, and a row OUTSIDE for judged documents
-        that the input lacks.
-        Columns: `arguments`; `searchable`, with a premise that is long enough to be retrieved;
-            `mismatched`, with an id of
-        args.me 2020-04-01 that is not the hash of the text; `unconfirmed`; and for each qrels NAME
-        `judged_NAME`, the documents with a judgment, and `judged_unconfirmed_NAME`, those of them
-        that are unconfirmed.
+        that the input lacks. Columns: `arguments`; `searchable`, with a premise that is long enough
+        to be retrieved; `mismatched`, with an id of args.me 2020-04-01 that is not the hash of the
+        text; `unconfirmed`; and for each qrels NAME `judged_NAME`, the documents with a judgment,
+        and `judged_unconfirmed_NAME`, those of them that are unconfirmed.
     """
-    files = find_corpus_files(*inputs)
+    qrels_by_name = {
+        name: read_qrels(file) for name, file in index_files_by_name(options.qrels, "qrels").items()
+    }
+    unconfirmed = read_docnos(options.unconfirmed_ids) if options.unconfirmed_ids else set[str]()
+    files = find_corpus_files(*options.inputs)
     documents, issues = read_arguments(files)
     raise_first(issues)
     # A second reading, because read_arguments does not return the files of its documents.

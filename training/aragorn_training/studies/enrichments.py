@@ -1,7 +1,8 @@
 """Compare document enrichments with unenriched documents under identical retrieval models,
 cross-validated over topics."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,8 @@ import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
 
+from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from aragorn_training.evaluation.significance import (
     apply_holm_correction,
@@ -19,9 +20,20 @@ from aragorn_training.evaluation.significance import (
     compare_with_baseline,
 )
 from aragorn_training.evaluation.tables import ALL_TOPICS
+from aragorn_training.options import (
+    CheckpointOptions,
+    InputOptions,
+    PrecisionOptions,
+    StudyOptions,
+    TuningOptions,
+    argument,
+    index_files_by_name,
+    option,
+)
 from aragorn_training.tuning import grid as tuning
 from aragorn_training.tuning.grid import Grid
 
+FILE, DIGITS = "enrichment.csv", 6
 UNENRICHED = "none"
 # the same for all enrichments, to compare nothing else
 INDEX_SETTINGS = IndexSettings(stemmer="porter")
@@ -31,23 +43,22 @@ TESTS = ["p_t", "p_randomisation"]
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 
 
-def compare_enrichments(
-    enrichments: Sequence[str],
-    models: Sequence[str],
-    qrels_files: Mapping[str, Path],
-    execution: Execution,
-    selection_measure: str,
-) -> pd.DataFrame:
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, PrecisionOptions, CheckpointOptions, TuningOptions, InputOptions):
+    """Options of the study."""
+
+    enrichments: tuple[str, ...] = argument(help="name of an enricher's checkpoint")
+    grids: tuple[str, ...] = option(
+        MODEL_GRIDS,
+        "--grid",
+        metavar="GRID",
+        help="grid of a retrieval model to tune, whose index settings are ignored; repeatable",
+    )
+
+
+def run(options: Options) -> pd.DataFrame:
     """Tune every retrieval model on every enrichment and on unenriched documents, using the same
     grid; results are cached.
-
-    Args:
-        enrichments: Checkpoint names.
-        models: Grid names or files; their index settings are ignored.
-        qrels_files: Qrels files by name. One file: five folds over its topics; several: one fold
-            per file.
-        execution: Execution on the judged input.
-        selection_measure: Measure whose mean selects a grid point.
 
     Returns:
         One row per topic set, enrichment, model and measure: `mean ci_low ci_high` over topics,
@@ -58,32 +69,34 @@ def compare_enrichments(
         from the correction: unenriched documents restricted to the field of an enricher that reads
             one field only.
     """
-    # first, to fail before hours of tuning if a checkpoint is damaged
-    fields = {
-        name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
-        for name in enrichments
-    }
-    judged = tuning.load_judged_topics(qrels_files, execution)
-    values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
-    field_controls = {
-        f"{UNENRICHED} ({field})": field
-        for field in fields.values()
-        if field != INDEX_SETTINGS.fields
-    }
-    for enrichment, indexed_fields in (
-        {UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields
-    ).items():
-        index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
-        for model in models:
-            cell = (enrichment, Path(model).stem)
-            grid = _replace_index(model, index, enrichment if enrichment in fields else None)
-            values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
-            _, held_out_values = tuning.cross_validate(
-                values, judged.folds, tuning.get_selection_columns(selection_measure)
-            )
-            values_by_cell[cell] = pd.DataFrame(
-                held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES)
-            )
+    qrels_files = index_files_by_name(options.qrels, "qrels")
+    with open_execution(options, options.work_dir, options.work_dir) as execution:
+        # first, to fail before hours of tuning if a checkpoint is damaged
+        fields = {
+            name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
+            for name in options.enrichments
+        }
+        judged = tuning.load_judged_topics(qrels_files, execution)
+        values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
+        field_controls = {
+            f"{UNENRICHED} ({field})": field
+            for field in fields.values()
+            if field != INDEX_SETTINGS.fields
+        }
+        for enrichment, indexed_fields in (
+            {UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields
+        ).items():
+            index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
+            for model in options.grids:
+                cell = (enrichment, Path(model).stem)
+                grid = _replace_index(model, index, enrichment if enrichment in fields else None)
+                values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
+                _, held_out_values = tuning.cross_validate(
+                    values, judged.folds, tuning.get_selection_columns(options.measure)
+                )
+                values_by_cell[cell] = pd.DataFrame(
+                    held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES)
+                )
     topic_sets = {ALL_TOPICS: np.ones(len(judged.topics), dtype=bool)}
     if len(qrels_files) > 1:
         topic_sets |= {name: judged.folds == fold for fold, name in enumerate(qrels_files)}
@@ -96,7 +109,7 @@ def compare_enrichments(
         for name, model in values_by_cell
         for column in MEASURES
     ]
-    return add_holm_correction(pd.DataFrame(rows), enrichments)
+    return add_holm_correction(pd.DataFrame(rows), options.enrichments)
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:

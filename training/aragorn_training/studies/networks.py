@@ -2,7 +2,8 @@
 appendix A)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from aragorn.systems.execution import CheckpointStore
 
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.measures import TOUCHE_NDCG
+from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (
     compute_similarity_tables,
@@ -29,8 +31,17 @@ from aragorn_training.evaluation.similarity import (
     plot_heat_maps,
     select_top_docnos,
 )
+from aragorn_training.options import (
+    CheckpointOptions,
+    InputOptions,
+    QrelsOptions,
+    Result,
+    StudyOptions,
+    option,
+)
 from aragorn_training.plotting import create_figure, render_png
 
+FILE, DIGITS = "networks.csv", 4
 MEMBER_DEPTH = 100  # documents per topic and network, as in the ensemble
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")
@@ -50,30 +61,30 @@ class Row(NamedTuple):
     ci_high: float = np.nan
 
 
-def describe_networks(
-    inputs: Sequence[Path], work_dir: Path, runs_dir: Path, qrels: pd.DataFrame, checkpoints: Path
-) -> tuple[pd.DataFrame, dict[str, bytes]]:
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, CheckpointOptions, QrelsOptions, InputOptions):
+    """Options of the study."""
+
+    runs: Path = option(help="directory with <team>-<system>.txt runs of the topics")
+
+
+def run(options: Options) -> Result:
     """Describe a corpus, the candidates of its topics, and the rankings of the networks of Entezari
     2020.
 
-    Args:
-        inputs: Directories, archives or files of topics and corpus.
-        work_dir: Working directory prepared by `prepare pairs`.
-        runs_dir: Directory with `<team>-<system>.txt` runs of the eight networks.
-        qrels: Judgments `qid docno rel`.
-        checkpoints: Directory of the checkpoints of the networks and of their ensemble.
-
     Returns:
         Rows `item row measure value ci_low ci_high`, with intervals of means over topics only; and
-        PNG images by name.
+        plots.
 
     Raises:
         InputError: If the working directory is not prepared, a run is missing, or no topic contains
             EXAMPLE.
     """
+    work_dir, checkpoints = options.work_dir, options.checkpoint_dir
+    qrels = read_qrels(options.qrels)
     statistics = _load_statistics(work_dir)
-    dataset = Dataset(*inputs)
-    runs = _read_runs(runs_dir)
+    dataset = Dataset(*options.inputs)
+    runs = _read_runs(options.runs)
     networks = {name: select_top_docnos(run) for name, run in runs.items()}
     similarity = compute_similarity_tables(networks)
     model = CheckpointStore(checkpoints).load_config(ENSEMBLE, WeightedSum)
@@ -93,7 +104,7 @@ def describe_networks(
     table["value"] = [
         value if isinstance(value, str) else f"{value:.4f}" for value in table["value"]
     ]
-    return table, plots
+    return Result(table, plots)
 
 
 def plot_learning_curves(checkpoints: Path) -> bytes:

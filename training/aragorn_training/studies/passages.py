@@ -1,7 +1,7 @@
 """Count DeepCT's passages without a relevant word, by the arguments that are kept (Hollatz 2022,
 section 3.2)."""
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import pandas as pd
 from aragorn.io.args_me import find_corpus_files, read_arguments
@@ -17,11 +17,18 @@ from aragorn_training.data.term_weighting import (
     get_passages_dir,
     read_passages_manifest,
 )
+from aragorn_training.options import CorpusOptions, StudyOptions
 
+FILE, DIGITS = "passages.csv", 1
 LONG, WITH_TOPIC, ALL = "15 words or more", "15 words or more, with a topic", "all"  # arguments
 
 
-def count_passages(corpus_dir: Path, work_dir: Path) -> pd.DataFrame:
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, CorpusOptions):
+    """Options of the study."""
+
+
+def run(options: Options) -> pd.DataFrame:
     """Count the passages prepared from a corpus, and with them the arguments that are too short to
     be prepared.
 
@@ -35,12 +42,12 @@ def count_passages(corpus_dir: Path, work_dir: Path) -> pd.DataFrame:
     Raises:
         InputError: If the passages are missing, or were prepared without qrels or runs.
     """
-    read_passages_manifest(work_dir, "unpooled")
-    files = find_corpus_files(corpus_dir)
+    read_passages_manifest(options.work_dir, "unpooled")
+    files = find_corpus_files(options.input_dir)
     documents, faults = read_arguments(files)
     raise_first(faults)
     topics, stems = read_topics(files), TermAnalyser("porter")
-    passages = pd.read_parquet(get_passages_dir(work_dir) / PASSAGES)
+    passages = pd.read_parquet(get_passages_dir(options.work_dir) / PASSAGES)
     long = pd.DataFrame(
         {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["found"]}
     )

@@ -1,72 +1,93 @@
 """Compare the ranks and the query term frequencies of documents before and after an enrichment
 (Hollatz 2022, section 5.2)."""
 
+from dataclasses import dataclass
+
 import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
 from aragorn.retrieval.lexical import BM25, LexicalParameters
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
 
+from aragorn_training.data.execution import open_execution
+from aragorn_training.evaluation.qrels import read_qrels
+from aragorn_training.options import (
+    CheckpointOptions,
+    InputOptions,
+    PrecisionOptions,
+    QrelsOptions,
+    StudyOptions,
+    argument,
+    option,
+)
 from aragorn_training.tuning.grid import rank_at_point
 
+FILE, DIGITS = "rank_changes.csv", 0
 DEPTH = 25  # ranks compared, as in Hollatz 2022
 VARIANTS = ("original", "enriched")
 
 
-def tabulate_rank_changes(
-    enrichment: str, qid: str, qrels: pd.DataFrame, execution: Execution
-) -> pd.DataFrame:
-    """Rank the documents of a topic by BM25 with default parameters before and after an enrichment.
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, PrecisionOptions, CheckpointOptions, QrelsOptions, InputOptions):
+    """Options of the study."""
 
-    Args:
-        enrichment: Checkpoint name of an enricher.
-        qid: Topic.
-        qrels: Judgments `qid docno rel`.
-        execution: Execution on the topics and the corpus.
+    enrichment: str = argument(help="name of an enricher's checkpoint")
+    topic: str = option("1", metavar="QID", help="topic; that of Hollatz 2022, section 5.2: 1")
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Rank the documents of a topic by BM25 with default parameters before and after an enrichment.
 
     Returns:
         One row per document among the first DEPTH of either ranking: `docno label`; and for each of
-            VARIANTS, its 1-based
-        rank (`rank_VARIANT`), its length (`length_VARIANT`) and the frequency of each query term
-        (`TERM_VARIANT`).
+        VARIANTS, its 1-based rank (`rank_VARIANT`), its length (`length_VARIANT`) and the frequency
+        of each query term (`TERM_VARIANT`).
 
     Raises:
         InputError: If the topic is not in the input.
     """
-    if qid not in (queries := execution.topics.set_index("qid")["query"]):
-        raise InputError(f"topic {qid}: not in the input; choose another topic")
-    fields = Enrichment(enrichment).load_checkpoint(execution.checkpoints).network.input_fields
-    points = (
-        LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None),
-        LexicalParameters(
-            __version__, IndexSettings(fields=fields, stemmer="porter"), BM25(), None, enrichment
-        ),
-    )
-    runs = [rank_at_point(point, execution) for point in points]
-    rankings = [run[run["qid"] == qid].set_index("docno")["rank"] for run in runs]
-    docnos = list(
-        dict.fromkeys(docno for ranking in rankings for docno in ranking[ranking <= DEPTH].index)
-    )
-    table = pd.DataFrame(
-        {
-            "docno": docnos,
-            "label": qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos).array,
-        }
-    )
-    collection = execution.documents.searchable_docnos
-    for variant, point, ranking in zip(VARIANTS, points, rankings, strict=True):
-        index = load_or_build_index(
-            execution, point.index, Enrichment(enrichment) if point.enrichment else None
+    enrichment, qid = options.enrichment, options.topic
+    qrels = read_qrels(options.qrels)
+    with open_execution(options, options.work_dir, options.work_dir) as execution:
+        if qid not in (queries := execution.topics.set_index("qid")["query"]):
+            raise InputError(f"topic {qid}: not in the input; choose another topic")
+        fields = Enrichment(enrichment).load_checkpoint(execution.checkpoints).network.input_fields
+        points = (
+            LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None),
+            LexicalParameters(
+                __version__,
+                IndexSettings(fields=fields, stemmer="porter"),
+                BM25(),
+                None,
+                enrichment,
+            ),
         )
-        counts = [
-            dict(zip(*index.get_document_terms(collection.index(docno)), strict=True))
-            for docno in docnos
-        ]
-        table[f"rank_{variant}"] = ranking.reindex(docnos).array
-        table[f"length_{variant}"] = [sum(frequencies.values()) for frequencies in counts]
-        for term in index.analyse_query(queries[qid]):
-            table[f"{term}_{variant}"] = [frequencies.get(term, 0) for frequencies in counts]
-    return table
+        runs = [rank_at_point(point, execution) for point in points]
+        rankings = [run[run["qid"] == qid].set_index("docno")["rank"] for run in runs]
+        docnos = list(
+            dict.fromkeys(
+                docno for ranking in rankings for docno in ranking[ranking <= DEPTH].index
+            )
+        )
+        table = pd.DataFrame(
+            {
+                "docno": docnos,
+                "label": qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos).array,
+            }
+        )
+        collection = execution.documents.searchable_docnos
+        for variant, point, ranking in zip(VARIANTS, points, rankings, strict=True):
+            index = load_or_build_index(
+                execution, point.index, Enrichment(enrichment) if point.enrichment else None
+            )
+            counts = [
+                dict(zip(*index.get_document_terms(collection.index(docno)), strict=True))
+                for docno in docnos
+            ]
+            table[f"rank_{variant}"] = ranking.reindex(docnos).array
+            table[f"length_{variant}"] = [sum(frequencies.values()) for frequencies in counts]
+            for term in index.analyse_query(queries[qid]):
+                table[f"{term}_{variant}"] = [frequencies.get(term, 0) for frequencies in counts]
+        return table

@@ -27,15 +27,14 @@ from aragorn_training.sbert.pairs import (
     sample_gold_pairs,
 )
 from aragorn_training.sbert.students import (
-    STUDENT_LOSSES,
     TEACHER,
     UNTRAINED,
-    VARIANTS,
     StudentTraining,
     TrainingVariant,
 )
 from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
+from aragorn_training.studies.students import STUDENT_LOSSES, VARIANTS
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 from datasets import Dataset

@@ -15,8 +15,8 @@ from aragorn.storage.artifact_store import ArtifactStore
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
-from aragorn_training.studies.augmented_sbert import metrics, sweeps, trial
-from aragorn_training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_points
+from aragorn_training.studies import augmented_sbert_sweeps as sweeps
+from aragorn_training.studies.augmented_sbert import metrics, trial
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
     STRATEGIES,
@@ -27,6 +27,7 @@ from aragorn_training.studies.augmented_sbert.trial import (
     TrialResult,
     summarise,
 )
+from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS, list_points
 from msgspec.structs import astuple
 
 from tests.conftest import Capture, Patch
@@ -66,7 +67,7 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: Patch) -> 
             "-o",
             str(tmp_path / f"{name}.csv"),
         ]
-        options = ["--encoder", "tiny", "--device", "cpu", "--repetitions", "1", "--processes", "1"]
+        options = ["--student", "tiny", "--device", "cpu", "--repetitions", "1", "--processes", "1"]
         return main(["study", study, *paths, *options, *flags])
 
     return run_study
@@ -100,7 +101,7 @@ def test_study_rejects_bad_arguments_before_training(
     (tmp_path / "other.csv").write_text("loss,pairs\n")
     for name, flags, code, message in (
         ("other", ("--part", "mrpc"), 3, "other.csv: not a table of this study"),
-        ("none", ("--part", "mrpc", "--encoder", "huge"), 4, "huge/config.json: missing"),
+        ("none", ("--part", "mrpc", "--student", "huge"), 4, "huge/config.json: missing"),
         (
             "none",
             ("--part", "bws_in", "--teacher", str(tmp_path / "absent")),

@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from aragorn.errors import InputError
 from aragorn.storage.checkpoint_directory import write_with_provenance
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn_training.__main__ import main
-from aragorn_training.studies.conclusion_similarity import compare_similarity_measures
+from aragorn_training.studies import similarity
 
 from tests.conftest import make_argument
 
@@ -35,16 +36,15 @@ def test_similarities_of_conclusions(make_input: Callable[..., Path], vectors: P
     directory = make_input(
         arguments=[make_argument(str(row), text) for row, text in enumerate(CONCLUSIONS)]
     )
-    table = compare_similarity_measures([directory], vectors, ["abortion"], seed=0).set_index(
-        "similarity"
-    )
+    options = similarity.Options(inputs=(directory,), work_dir=vectors.parent)
+    table = similarity.run(options).set_index("similarity")
     assert table[["conclusions", "auc"]].to_numpy().tolist() == [[2, 1], [2, 1], [2, 1]]
     # "legal" is in both conclusions
     related = {"Levenshtein": 0.571, "TF-IDF": 1.0, "averaged word vectors": 1.0}
     assert table["related"].to_dict() == pytest.approx(related, abs=0.001)
     assert table.loc["TF-IDF", "unrelated"] == 0
     with pytest.raises(InputError, match="'golf': in 1 of 5 conclusions"):
-        compare_similarity_measures([directory], vectors, ["golf"], seed=0)
+        similarity.run(replace(options, terms=("golf",)))
 
 
 @pytest.mark.slow

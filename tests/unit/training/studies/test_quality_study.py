@@ -14,7 +14,7 @@ from aragorn_training.data.quality import DATASETS, load_table, prepare_quality
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
-from aragorn_training.studies.argument_quality import protocol
+from aragorn_training.studies.argument_quality import _build_key, protocol
 from aragorn_training.studies.argument_quality.metrics import MEASURES
 from aragorn_training.studies.argument_quality.protocol import (
     N_DEV,
@@ -23,7 +23,6 @@ from aragorn_training.studies.argument_quality.protocol import (
     SettingRunner,
     list_cells,
 )
-from aragorn_training.studies.argument_quality.study import _build_key
 from aragorn_training.studies.argument_quality.table import _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tuning.quality_grid import MEASURES as RERANKING_MEASURES

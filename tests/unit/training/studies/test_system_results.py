@@ -21,9 +21,9 @@ from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.paths import RESULTS
-from aragorn_training.report.system_table import HELD_OUT, MEASURES, NESTED, SELECTED
-from aragorn_training.studies import nested
-from aragorn_training.studies.nested import NestedTuning
+from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED, SELECTED
+from aragorn_training.studies.results import nested
+from aragorn_training.studies.results.nested import NestedTuning
 from aragorn_training.tuning.grid import Grid, JudgedTopics, load_grid
 
 from tests.conftest import ROOT

@@ -1,1 +1,215 @@
-"""Evaluate listwise argument-quality networks by the protocol of Favreau et al. (2022)."""
+"""Evaluate TFR-BERT by cross-validation and on other data sets (Favreau et al. 2022)."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.errors import UsageError
+from aragorn.inference.device import choose_device
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.ranker import DenseRanker
+from aragorn.retrieval.dense import encode_texts
+from aragorn.storage.code_fingerprint import code_fingerprint
+from msgspec.structs import replace
+from sklearn.linear_model import RidgeCV
+
+from aragorn_training.data.quality import load_table, load_webis_judgments
+from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.listwise import compute_dense_ranks
+from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.mapping import get_default_process_count, map_cached
+from aragorn_training.options import ProcessOptions, Result, StudyOptions, option, positive_int
+from aragorn_training.studies.argument_quality import table
+from aragorn_training.studies.argument_quality.metrics import count_argument_words
+from aragorn_training.studies.argument_quality.protocol import (
+    SETTINGS,
+    Cell,
+    Setting,
+    SettingRunner,
+    list_cells,
+)
+from aragorn_training.tasks import load_recipe
+from aragorn_training.tasks.quality import QualitySpec
+
+LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
+LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
+RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
+FILE, DIGITS, KEY = "argument_quality.csv", 4, "setting"
+ORDER = (*SETTINGS, table.RERANKING)  # of the rows
+# one is selected by leave-one-out cross-validation
+RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, ProcessOptions):
+    """Options of the study."""
+
+    recipe: str = option(
+        "tfr_bert",
+        metavar="RECIPE",
+        help="recipe name in training/aragorn_training/configs/recipes, or .toml file",
+    )
+    parts: tuple[str, ...] = option(
+        tuple(SETTINGS), "--part", choices=tuple(SETTINGS), help="setting to evaluate; repeatable"
+    )
+    repetitions: int = option(3, parse=positive_int, help="number of seeds per network")
+
+    @property
+    def replaced(self) -> list[str]:
+        """Settings whose rows are replaced, re-ranking among them if a part evaluates it."""
+        return [*self.parts, *([table.RERANKING] if RERANKING_SETTING in self.parts else [])]
+
+
+def run(options: Options) -> Result:
+    """Train and evaluate all networks of the settings.
+
+    Returns:
+        The table (columns `table.COLUMNS`) and a scatter plot of the first seed's scores by length.
+        One row per network and measure: macro mean over topics, 95 % bootstrap interval and standard
+        deviation over seeds. For re-ranked lists, each measure also has its gain over the original
+        order.
+
+    Raises:
+        UsageError: If the recipe does not train on quality.
+    """
+    recipe = load_recipe(options.recipe)
+    if not isinstance(recipe.task, QualitySpec):
+        raise UsageError(
+            f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe"
+        )
+    settings = list(dict.fromkeys(options.parts))
+    device = choose_device(options.device)
+    work_dir = options.work_dir
+    tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {
+        "webis": load_webis_judgments(work_dir)
+    }
+    runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
+    keys = {
+        name: _build_key(runner.setting, tables, recipe, device) for name, runner in runners.items()
+    }
+    scores = map_cached(
+        partial(_train_and_score, runners),
+        list_cells(settings, recipe, options.repetitions),
+        work_dir,
+        name="quality",
+        key=None,
+        result_type=np.ndarray,
+        identify=lambda cell: (keys[cell.setting], cell),
+        process_count=options.processes or get_default_process_count(device),
+    )
+    data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
+    embeddings = {
+        name: _embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device)
+        for name in data_sets
+    }
+    rows: table.Rows = []
+    panels: list[LengthPanel] = []
+    for name, runner in runners.items():
+        cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
+        setting_embeddings = np.concatenate(
+            [embeddings[data_set] for data_set in runner.setting.data_sets]
+        )
+        networks = _collect_scores(runner, cell_scores, setting_embeddings)
+        rows += [
+            *table.tabulate_test_sets(name, runner, networks),
+            *table.tabulate_dev(name, runner, cell_scores),
+        ]
+        if name == RERANKING_SETTING:
+            rows += table.tabulate_reranking(runner, networks)
+        panels += table.build_length_panels(name, runner, networks[recipe.task.loss][0])
+    results = pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"})
+    return Result(results, {"": plot_scores_by_length(panels)})
+
+
+def _train_and_score(runners: Mapping[str, SettingRunner], cell: Cell) -> np.ndarray:
+    return runners[cell.setting].train_and_score(cell)
+
+
+def _build_key(
+    setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device
+) -> tuple[Any, ...]:
+    data = [
+        hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest()
+        for name in setting.data_sets
+    ]
+    code = code_fingerprint(
+        SettingRunner.__module__, recipe.task.resolve_network_class(recipe).__module__
+    )
+    settings: dict[str, Any] = msgspec.to_builtins(recipe)
+    settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed
+    del settings["task"]["loss"], settings["task"]["datasets"], settings["seed"]
+    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
+
+
+def _embed_arguments(
+    texts: Sequence[str], encoder: EncoderSettings, device: torch.device
+) -> np.ndarray:
+    """Encode texts with the pretrained encoder; return embeddings (texts, dimensions) float64."""
+    trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
+    ranker = trainee.network.to(device).eval()
+    assert isinstance(ranker, DenseRanker)
+    return encode_texts(
+        [trainee.tokeniser.encode_premise(text) for text in texts], ranker, device
+    ).astype(np.float64)
+
+
+def _score_by_ridge(
+    embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray
+) -> np.ndarray:
+    """Fit ridge regression to the training arguments' dense ranks and return the scores (rows,) of
+    all arguments.
+
+    Ranks are divided by the topic's maximum, as topics differ in size.
+    """
+    by_topic = arguments.groupby(["data", "topic"])["score"]
+    ranks = by_topic.transform(
+        lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique()
+    )
+    scores: np.ndarray = (
+        RidgeCV(RIDGE_ALPHAS)
+        .fit(embeddings[train_mask], ranks.to_numpy()[train_mask])
+        .predict(embeddings)
+    )
+    return scores
+
+
+def _collect_scores(
+    runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
+) -> table.ScoresByNetwork:
+    """Collect test scores by network, including baselines and ensembles; one array (rows,) per
+    seed."""
+    train_masks = [runner.mask_split(fold, "train") for fold in range(runner.setting.n_folds)]
+    ridge = runner.combine_test_scores(
+        [_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks]
+    )
+    networks: table.ScoresByNetwork = {
+        LENGTH: [count_argument_words(runner.table)],
+        UNTRAINED: [ridge],
+    }
+    by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
+    for cell, scores in cell_scores.items():  # cells are ordered by fold
+        by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
+    for members in by_seed.values():
+        for name, fold_scores in members.items():
+            networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
+        if runner.setting.has_all_losses:
+            published_members = table.PUBLISHED_ENSEMBLES[runner.setting.train_data]
+            for name, losses, is_standardised in (
+                (ENSEMBLE, LISTWISE, False),
+                (f"{ENSEMBLE} (standardised)", LISTWISE, True),
+                (table.PUBLISHED_ENSEMBLE, published_members, False),
+            ):
+                member_scores = [
+                    runner.combine_test_scores(members[loss], is_standardised) for loss in losses
+                ]
+                networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
+    return networks

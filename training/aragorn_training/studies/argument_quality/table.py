@@ -118,21 +118,6 @@ def build_length_panels(
         )
 
 
-def format_means(results: pd.DataFrame) -> str:
-    """Format the means as text: one row per network, one column per measure; the re-ranked lists in
-    a separate table."""
-    is_reranking = results["setting"].eq(RERANKING)
-    tables = [results[~is_reranking], results[is_reranking]]
-    means = [
-        table.pivot_table("mean", KEY_COLUMNS, "measure", sort=False)
-        for table in tables
-        if len(table)
-    ]
-    return "\n\n".join(
-        table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means
-    )
-
-
 def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
     """Return a mask (rows,) by test set, without the texts that Webis labels as non-arguments."""
     # only Webis labels non-arguments

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +18,16 @@ import msgspec
 import numpy as np
 import pandas as pd
 import torch
+from aragorn.inference.device import choose_device
+from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.cache_directory import CacheDirectory
+from aragorn.storage.code_fingerprint import code_fingerprint
 
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
-from aragorn_training.mapping import map_parallel
+from aragorn_training.mapping import get_default_process_count, map_parallel
+from aragorn_training.options import ProcessOptions, SeedOptions, StudyOptions, option, positive_int
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
 from aragorn_training.sbert.pairs import subsample
@@ -160,6 +165,49 @@ class TrialResult(msgspec.Struct):
     # share of the silver labels below LOW_THRESHOLD; NaN if there are none
     silver_low: float = math.nan
     silver_high: float = math.nan  # share of the silver labels of at least POSITIVE_THRESHOLD
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
+    """Options of the studies of Augmented SBERT; the seed is that of splits, samples and
+    networks."""
+
+    input_dir: Path = option(
+        MISSING, "-i", "--input", help="directory with bws/ and mrpc/, as published"
+    )
+    repetitions: int = option(
+        3, parse=positive_int, help="number of repetitions with different seeds"
+    )
+    student: str = option("all-MiniLM-L6-v2", help="initial bi-encoder: name or directory")
+    teacher: str | None = option(
+        None,
+        help="initial cross-encoder: name, or directory written by `prepare encoder` "
+        "(default: the encoder of --student)",
+    )
+
+
+class Session:
+    """Encoders, settings, device and cache of a study."""
+
+    def __init__(self, options: SentencePairOptions, cache: CacheDirectory) -> None:
+        self.student = PretrainedEncoder(options.student)
+        self.teacher = PretrainedEncoder(options.teacher or options.student)
+        config = TEACHER_CONFIGS.get(self.teacher.folder.name, TEACHER)
+        self.settings = Settings(teacher=config, seed=options.seed)
+        self.encoders = Encoders(self.teacher.folder, self.student.folder)
+        self.device = choose_device(options.device)
+        self.process_count = options.processes or get_default_process_count(self.device)
+        self._cache = cache
+        self._code = code_fingerprint(__name__)
+
+    def open_store(
+        self, name: str, settings: Settings, repetition: int, gold: PairDataset
+    ) -> ArtifactStore:
+        """Open the store of a repetition's networks."""
+        data = [split.to_csv(index=False) for split in (gold.train, gold.dev, gold.test)]
+        encoders = (self.teacher.sha256, self.student.sha256)
+        key = (astuple(settings), repetition, *encoders, self._code, self.device.type, data)
+        return self._cache.open_store(f"{name}-{repetition}", repr(key))
 
 
 @dataclass(frozen=True)

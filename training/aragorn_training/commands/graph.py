@@ -1,8 +1,8 @@
 """Build the graph of all steps from a corpus to the checkpoints of all systems."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -40,8 +40,11 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
         if isinstance(system.stage, EnsembleStage)
     },
 }
+RESTART_FLAGS = {"prepare": ["--overwrite"], "fit": ["--restart"]}
 # output of `prepare KIND` in the working directory, if not KIND
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
+
+Argument = str | Path | tuple[str, Path]  # the parts of a tuple are joined
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,9 @@ class Sources:
 
     def find_published(self, names: Sequence[str]) -> Path | None:
         """Return the first directory below `data_dir` that contains one of the names, or None."""
-        paths = (
-            [path for name in names for path in sorted(self.data_dir.rglob(name))]
-            if self.data_dir
-            else []
-        )
+        if not self.data_dir:
+            return None
+        paths = [path for name in names for path in sorted(self.data_dir.rglob(name))]
         return paths[0].parent if paths else None
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
@@ -77,32 +78,37 @@ class Step:
     """A command of `aragorn-training` that writes training data or a checkpoint."""
 
     name: str  # name of the checkpoint, or `prepare KIND`
-    command: tuple[str, ...]  # verb, names and settings
+    command: tuple[Argument, ...]  # verb and arguments that decide the output
     output: Path  # file or directory that exists when the step is finished
-    # by arguments, in which {} is replaced by the path
-    inputs: Mapping[str, Path] = field(default_factory=dict)
     requires: tuple[str, ...] = ()  # names of steps
     missing: tuple[str, ...] = ()  # inputs that are not given
     # arguments that name the working directory and its checkpoints
     directories: tuple[str, ...] = ()
     uses_device: bool = False
     modules: tuple[str, ...] = ()  # modules that decide the output, besides those in CODE
-    restart_flag: str = ""  # discards results of other inputs, settings or code
 
     @property
     def arguments(self) -> list[str]:
         """Arguments of `aragorn-training`."""
-        inputs = [part.format(path) for text, path in self.inputs.items() for part in text.split()]
-        return [*self.command, *inputs, *self.directories]
+        parts = [part if isinstance(part, tuple) else (part,) for part in self.command]
+        return ["".join(map(str, part)) for part in parts] + [*self.directories]
+
+    @property
+    def restart_flags(self) -> list[str]:
+        """Arguments that discard results of other inputs, settings or code."""
+        return RESTART_FLAGS.get(str(self.command[0]), [])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
         """Hash everything that decides the output: settings, inputs, code and the keys of the
         required steps."""
-        code = code_fingerprint(
-            CODE.get(" ".join(self.command[:2])) or CODE[self.command[0]], *self.modules
-        )
-        inputs = [[text, _hash_path(path)] for text, path in self.inputs.items()]
-        return hash_json([self.name, self.command, inputs, code, *requirement_keys])
+        verb = str(self.command[0])
+        module = CODE.get(f"{verb} {self.command[1]}" if len(self.command) > 1 else verb)
+        code = code_fingerprint(module or CODE[verb], *self.modules)
+        command = [
+            [_hash_path(part) if isinstance(part, Path) else part for part in parts]
+            for parts in (part if isinstance(part, tuple) else (part,) for part in self.command)
+        ]
+        return hash_json([self.name, command, code, *requirement_keys])
 
 
 @cache
@@ -134,7 +140,8 @@ def list_reusable(steps: Iterable[str], only: Iterable[str], directory: Path) ->
 
 def replace_by_stored(step: Step, checkpoint: Path) -> Step:
     """Return a step whose output is a copy of a stored checkpoint, which requires nothing."""
-    return replace(step, inputs={"{}": checkpoint}, requires=(), missing=())
+    command = (str(step.command[0]), checkpoint)
+    return replace(step, command=command, requires=(), missing=())
 
 
 def list_system_checkpoints() -> list[str]:
@@ -144,14 +151,8 @@ def list_system_checkpoints() -> list[str]:
 
 def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
     """Return the names of the checkpoints of stages and of their dependencies, each once."""
-    return [
-        *dict.fromkeys(
-            part.checkpoint
-            for stage in stages
-            for part in iter_components(stage)
-            if part.checkpoint
-        )
-    ]
+    parts = (part for stage in stages for part in iter_components(stage))
+    return [*dict.fromkeys(part.checkpoint for part in parts if part.checkpoint)]
 
 
 class _Graph:
@@ -159,10 +160,15 @@ class _Graph:
 
     def __init__(self, sources: Sources) -> None:
         self.steps: dict[str, Step] = {}
-        self._sources, self._corpus = sources, {"-i {}": sources.input_dir}
-        self._judged = self._corpus | ({"--qrels {}": sources.qrels} if sources.qrels else {})
+        self._sources = sources
+        self._corpus: tuple[Argument, ...] = ("-i", sources.input_dir)
         self._missing_qrels = [] if sources.qrels else ["--qrels"]
         self._add_data("pairs", self._corpus)
+
+    def _judge(self, prefix: str = "--", name: str = "") -> tuple[Argument, ...]:
+        """Return the arguments that name corpus and qrels."""
+        qrels = self._sources.qrels
+        return (*self._corpus, *((f"{prefix}qrels", (name, qrels)) if qrels else ()))
 
     def add(self, name: str) -> None:
         """Add the step that makes a checkpoint."""
@@ -188,31 +194,21 @@ class _Graph:
         missing = self._sources.find_missing(recipe.task.published_files)
         missing += self._missing_qrels if recipe.task.needs_qrels else []
         modules = recipe.network_class.__module__, type(recipe.task).__module__
-        step = Step(
-            name,
-            ("fit",),
-            Path(),
-            {"{}": path},
-            modules=modules,
-            uses_device=True,
-            restart_flag="--restart",
-        )
-        self._add_checkpoint(step, requires, missing)
+        self._add_checkpoint(name, ("fit", path), requires, missing, modules=modules)
 
     def _add_examples(self, recipe: Recipe) -> str:
         kind, names = recipe.task.data_kind, recipe.task.published_files
         if names:
             return self._add_published(kind, names)
-        inputs = {text.replace("--", "--exclude-"): path for text, path in self._judged.items()}
-        return self._add_data(
-            kind, inputs, missing=() if f"prepare {kind}" in CODE else (f"prepare {kind}",)
-        )
+        is_known = f"prepare {kind}" in CODE
+        missing = () if is_known else (f"prepare {kind}",)
+        return self._add_data(kind, self._judge("--exclude-"), missing=missing)
 
     def _add_vectors(self, recipe: Recipe) -> str:
         method = recipe.task.surface_vector_method
         dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
         flags = ("--dimensions", str(dimensions), *(("--surface-tokens", method) if method else ()))
-        return self._add_data("vectors", {}, flags, name=get_default_folder_name(method))
+        return self._add_data("vectors", flags, name=get_default_folder_name(method))
 
     def _add_grid(self, name: str) -> None:
         """Add the tuning of a lexical system; the smallest grid of an enricher caches the enriched
@@ -222,91 +218,91 @@ class _Graph:
             for grid in configs.list_names("grid")
         }
         grids = {grid: load_grid(str(path)).points for grid, path in paths.items()}
-        enricher, requires = grids[name][0].enrichment, list[str]()
+        enricher = grids[name][0].enrichment
+        requires = []
         if enricher:
-            smallest = min(
-                (grid for grid in grids if grids[grid][0].enrichment == enricher),
-                key=lambda grid: len(grids[grid]),
-            )
+            same_enricher = [grid for grid in grids if grids[grid][0].enrichment == enricher]
+            smallest = min(same_enricher, key=lambda grid: len(grids[grid]))
             requires = [enricher, *([smallest] if smallest != name else [])]
-        step = Step(
-            name, ("tune",), Path(), {"{}": paths[name]} | self._judged, uses_device=bool(enricher)
-        )
-        self._add_checkpoint(step, requires, self._missing_qrels)
+        command = ("tune", paths[name], *self._judge())
+        self._add_checkpoint(name, command, requires, self._missing_qrels, bool(enricher))
 
     def _add_combination(self, name: str) -> None:
         """Add an ensemble or a re-ranking by quality, whose components are checkpoints."""
         system = next(system for system in SYSTEMS.values() if system.stage.checkpoint == name)
-        requires, missing = (
-            [step for step in _list_checkpoints([system.stage]) if step != name],
-            list[str](),
-        )
-        step = Step(name, ("fuse", system.name), Path(), uses_device=True)
+        requires = [step for step in _list_checkpoints([system.stage]) if step != name]
+        command: tuple[Argument, ...] = ("fuse", system.name)
+        missing: list[str] = []
         if isinstance(system.stage, QualityRerankingStage):
             requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
             missing = self._missing_qrels + self._sources.find_missing([webis_argquality.FOLDER])
-            step = replace(step, command=("tune", system.name), inputs=self._judged)
+            command = ("tune", system.name, *self._judge())
         else:
             assert isinstance(system.stage, EnsembleStage)
-        self._add_checkpoint(step, requires, missing)
+        self._add_checkpoint(name, command, requires, missing)
 
     def _add_fusion(self, name: str) -> None:
         """Add a learned fusion, after its members and its baselines."""
         path = configs.find("fusion", name, self._sources.recipes_dir)
         recipe = read_recipe(str(path))
-        stages = [FUSION_CANDIDATES[member] for member in recipe.members] + [
-            SYSTEMS[name].stage for name in recipe.baselines
-        ]
-        requires = _list_checkpoints(stages)
-        inputs = {"{}": path} | {
-            text.replace("--qrels ", "--qrels relevance="): file
-            for text, file in self._judged.items()
-        }
-        self._add_checkpoint(
-            Step(name, ("fuse",), Path(), inputs, uses_device=True), requires, self._missing_qrels
-        )
+        members = [FUSION_CANDIDATES[member] for member in recipe.members]
+        baselines = [SYSTEMS[baseline].stage for baseline in recipe.baselines]
+        command = ("fuse", path, *self._judge(name="relevance="))
+        requires = _list_checkpoints([*members, *baselines])
+        self._add_checkpoint(name, command, requires, self._missing_qrels)
 
-    def _add_checkpoint(self, step: Step, requires: Iterable[str], missing: Iterable[str]) -> None:
+    def _add_checkpoint(
+        self,
+        name: str,
+        command: tuple[Argument, ...],
+        requires: Sequence[str],
+        missing: Sequence[str],
+        uses_device: bool = True,
+        modules: tuple[str, ...] = (),
+    ) -> None:
         for requirement in requires:
             self.add(requirement)
         checkpoints = self._sources.work_dir / "checkpoints"
-        flags = ("--checkpoints", str(checkpoints)) if step.command != ("fit",) else ()
-        step = replace(step, output=checkpoints / step.name / "provenance.json", directories=flags)
-        self._add(replace(step, requires=tuple(requires), missing=tuple(missing)))
+        output = checkpoints / name / "provenance.json"
+        directories = () if command[0] == "fit" else ("--checkpoints", str(checkpoints))
+        step = Step(
+            name,
+            command,
+            output,
+            tuple(requires),
+            tuple(missing),
+            directories,
+            uses_device,
+            modules,
+        )
+        self._add(step)
 
     def _add_published(self, kind: str, names: Sequence[str]) -> str:
         folder = self._sources.find_published(names)
         missing = () if folder else tuple(self._sources.find_missing(names))
-        return self._add_data(kind, {"-i {}": folder} if folder else {}, missing=missing)
+        return self._add_data(kind, ("-i", folder) if folder else (), missing=missing)
 
     def _add_data(
         self,
         kind: str,
-        inputs: Mapping[str, Path],
-        flags: tuple[str, ...] = (),
+        arguments: tuple[Argument, ...],
         name: str = "",
         missing: tuple[str, ...] = (),
     ) -> str:
-        output = self._sources.work_dir / FOLDERS.get(kind, name or kind)
-        step = Step(
-            f"prepare {name or kind}",
-            ("prepare", kind, *flags),
-            output,
-            inputs,
-            restart_flag="--overwrite",
-        )
-        if step.name not in self.steps:
-            self._add(replace(step, missing=missing))
-        return step.name
+        step_name = f"prepare {name or kind}"
+        if step_name not in self.steps:
+            output = self._sources.work_dir / FOLDERS.get(kind, name or kind)
+            self._add(Step(step_name, ("prepare", kind, *arguments), output, missing=missing))
+        return step_name
 
     def _add(self, step: Step) -> None:
         """Add a step after `prepare pairs`, during which no other process can use the working
         directory."""
         requires = [*dict.fromkeys(["prepare pairs", *step.requires])] if self.steps else []
-        missing = dict.fromkeys(
-            [*step.missing, *(text for name in requires for text in self.steps[name].missing)]
-        )
-        directories = ("--work-dir", str(self._sources.work_dir), *step.directories)
+        missing = [*step.missing, *(text for name in requires for text in self.steps[name].missing)]
         self.steps[step.name] = replace(
-            step, requires=tuple(requires), missing=tuple(missing), directories=directories
+            step,
+            requires=tuple(requires),
+            missing=tuple(dict.fromkeys(missing)),
+            directories=("--work-dir", str(self._sources.work_dir), *step.directories),
         )

@@ -2,6 +2,7 @@
 section 3.2.5)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,22 +18,28 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
-from aragorn_training.data.word_vectors import load_vectors
+from aragorn_training.data.word_vectors import get_default_folder_name, load_vectors
+from aragorn_training.options import InputOptions, SeedOptions, StudyOptions, option
 
+FILE, DIGITS = "conclusion_similarity.csv", 4
 MIN_CONCLUSIONS = 2  # with the term, to form a pair
 
 
-def compare_similarity_measures(
-    inputs: Sequence[Path], vectors_dir: Path, terms: Sequence[str], seed: int
-) -> pd.DataFrame:
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, SeedOptions, InputOptions):
+    """Options of the study; the seed is that of the sample of conclusions without the term."""
+
+    terms: tuple[str, ...] = option(
+        ("abortion",),
+        "--term",
+        metavar="TERM",
+        help="term whose conclusions are related, as in Entezari 2020; repeatable",
+    )
+
+
+def run(options: Options) -> pd.DataFrame:
     """Measure how well similarities separate pairs of conclusions with a common term from pairs of
     which one lacks the term.
-
-    Args:
-        inputs: Directories, archives or files of an args.me corpus.
-        vectors_dir: Folder of word vectors, written by `prepare vectors`.
-        terms: Terms that select related conclusions.
-        seed: Seed of the sample of conclusions without the term, as many as have it.
 
     Returns:
         One row per term and similarity: `term similarity conclusions`; the mean similarities of
@@ -44,7 +51,8 @@ def compare_similarity_measures(
         InputError: If fewer than two conclusions, or all, contain a term, or if word vectors are
             missing.
     """
-    documents, issues = read_arguments(find_corpus_files(*inputs))
+    vectors_dir = options.work_dir / get_default_folder_name(None)
+    documents, issues = read_arguments(find_corpus_files(*options.inputs))
     raise_first(issues)
     conclusions = sorted(
         {normalise(text) for text in select_collection(documents)["conclusion"].unique()}
@@ -54,14 +62,14 @@ def compare_similarity_measures(
         "averaged word vectors": normalize(_average_vectors(conclusions, vectors_dir)),
     }
     rows = []
-    for term in terms:
+    for term in options.terms:
         has_term = np.array([term in text.split() for text in conclusions])
         related, without_term = np.flatnonzero(has_term), np.flatnonzero(~has_term)
         if not MIN_CONCLUSIONS <= len(related) <= len(without_term):
             raise InputError(
                 f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another term"
             )
-        unrelated = np.random.default_rng(seed).choice(
+        unrelated = np.random.default_rng(options.seed).choice(
             without_term, size=len(related), replace=False
         )
         texts = [conclusions[index] for index in np.r_[related, unrelated]]

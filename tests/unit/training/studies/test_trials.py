@@ -9,8 +9,8 @@ import pytest
 from aragorn.errors import TrainingError, UsageError
 from aragorn_training import configs
 from aragorn_training.__main__ import main
-from aragorn_training.cli import trials
-from aragorn_training.cli.trials import COLUMNS, load_plan
+from aragorn_training.studies import trials
+from aragorn_training.studies.trials import COLUMNS, load_plan
 
 from tests.conftest import Log, Patch
 

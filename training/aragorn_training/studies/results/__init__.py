@@ -3,15 +3,17 @@ results on test years."""
 
 import logging
 from collections.abc import Sequence, Set
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from aragorn.cli import parse_path
 from aragorn.errors import InputError
 from aragorn.io.runs import read_run
 from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
-from aragorn.systems.catalogue import SYSTEMS, System
+from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.dense import DensePremiseStage
 from aragorn.systems.execution import Execution, iter_components
@@ -21,15 +23,27 @@ from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 
+from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
-from aragorn_training.evaluation.exclusion import exclude_documents
+from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
 from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
-from aragorn_training.report.system_table import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
-from aragorn_training.studies.nested import N_PARTITIONS, NestedTuning
+from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.options import (
+    CheckpointOptions,
+    DeviceOptions,
+    InputOptions,
+    StudyOptions,
+    option,
+)
+from aragorn_training.report.sections import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
+from aragorn_training.studies.results.nested import N_PARTITIONS, NestedTuning
+from aragorn_training.tuning.grid import load_judged_topics
 
 log = logging.getLogger(__name__)
 
+FILE, DIGITS = "", 6
+YEAR = ("YEAR", "QRELS", "RUN_DIR")
 TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
 # the length exponent of its member snrm is selected on the tuning year
 SELECTED_SYSTEMS = ("ensemble",)
@@ -46,6 +60,55 @@ class JudgedYear(NamedTuple):
     year: str
     qrels: Path
     runs: Path  # directory of <team>-<system>.txt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, DeviceOptions, CheckpointOptions, InputOptions):
+    """Options of the study; the input has the topics of the tuning year."""
+
+    tuning: tuple[str, str, str] = option(
+        metavar=YEAR,
+        nargs=3,
+        help="year whose topics tune systems, its qrels, and the runs of untuned systems",
+    )
+    tests: tuple[tuple[str, str, str], ...] = option(
+        MISSING,
+        "--test",
+        metavar=YEAR,
+        nargs=3,
+        help="year that tunes nothing, its qrels, and the runs of all systems; repeatable",
+    )
+    systems: tuple[str, ...] = option(
+        tuple(SYSTEMS),
+        "--system",
+        help="system to tabulate; repeatable (default: all; always with dirichlet)",
+    )
+    fusion: str = option("fusion", metavar="FUSION", help="recipe of the system fusion")
+    exclude_ids: Path | None = option(
+        None,
+        metavar="FILE",
+        help="file of docnos, one per line, to exclude from runs and qrels; "
+        "writes systems_excluded.csv without nested results",
+    )
+    output: Path | None = option(
+        None, "-o", "--output", help="directory of systems*.csv (default: WORK_DIR/results)"
+    )
+
+
+def run(options: Options) -> dict[str, pd.DataFrame]:
+    """Evaluate systems on all years, see `tabulate_results`."""
+    tuning, *tests = (
+        JudgedYear(year, parse_path(qrels), parse_path(runs))
+        for year, qrels, runs in [options.tuning, *options.tests]
+    )
+    selected_names = {BASELINE, *(get_system(name).name for name in options.systems)}
+    names = [name for name in SYSTEMS if name in selected_names]
+    recipe = read_recipe(options.fusion)
+    excluded = read_docnos(options.exclude_ids) if options.exclude_ids else set[str]()
+    with open_execution(options, options.work_dir, options.work_dir) as execution:
+        judged = load_judged_topics({tuning.year: tuning.qrels}, execution)
+        nested = NestedTuning(judged, recipe, execution)
+        return tabulate_results(tuning, tests, names, nested, execution, excluded)
 
 
 def tabulate_results(

@@ -1,13 +1,15 @@
 """Train variants of recipes (trials) and tabulate their learning curves."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from aragorn.errors import TrainingError
+from aragorn.inference.device import choose_device
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from msgspec.structs import replace
 
@@ -16,11 +18,13 @@ from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import lock_run
 from aragorn_training.fitting.fit import fit
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.mapping import map_parallel
+from aragorn_training.mapping import get_default_process_count, map_parallel
+from aragorn_training.options import ProcessOptions, StudyOptions, argument, option, positive_int
 from aragorn_training.tasks import build_recipe
 
 log = logging.getLogger(__name__)
 
+FILE, DIGITS = "trials_{options.plan}.csv", 6
 COLUMNS = ["trial", "seed", "network", "row", "step", "epoch", "loss", "measure", "value"]
 CURVE, SELECTED = "curve", "selected"  # values of `row`; those of baselines are their names
 Row = tuple[object, ...]  # values of COLUMNS
@@ -75,35 +79,39 @@ def _merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return {**values, **changes, **tables}
 
 
-def run_trials(
-    trials: list[Trial], work_dir: Path, device: torch.device, process_count: int
-) -> Iterator[pd.DataFrame]:
-    """Train all trials as `fit` does and yield the table (COLUMNS) of the finished ones after each.
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, ProcessOptions):
+    """Options of the study."""
+
+    plan: str = argument(
+        metavar="PLAN", help="name of a plan in training/aragorn_training/configs/plans"
+    )
+    repetitions: int = option(1, parse=positive_int, help="number of seeds per trial")
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Train all trials as `fit` does and tabulate them; interrupted ones resume.
 
     Trials that are initialised from a checkpoint start after the others. A trial that does not
     learn is logged and has no rows.
 
-    Args:
-        trials: Trials in table order.
-        work_dir: Working directory with prepared data; interrupted trials resume.
-        device: Device to train on.
-        process_count: Number of trials trained in parallel.
+    Returns:
+        Rows of COLUMNS, in the order of the plan.
     """
+    trials = load_plan(options.plan, options.repetitions)
+    device = choose_device(options.device)
+    process_count = options.processes or get_default_process_count(device)
     rows: dict[str, list[Row]] = {}
     for has_initial_checkpoint in (False, True):
-        stage = [
-            trial
+        jobs = [
+            (trial, options.work_dir, device)
             for trial in trials
             if bool(trial.recipe.initial_checkpoint) == has_initial_checkpoint
         ]
-        jobs = [(trial, work_dir, device) for trial in stage]
-        for (trial, *_), trial_rows in (
-            map_parallel(_run_trial, jobs, process_count) if jobs else []
-        ):
-            rows[trial.run_name] = trial_rows
-            yield pd.DataFrame(
-                [row for trial in trials for row in rows.get(trial.run_name, [])], columns=COLUMNS
-            )
+        if jobs:
+            for (trial, *_), trial_rows in map_parallel(_run_trial, jobs, process_count):
+                rows[trial.run_name] = trial_rows
+    return pd.DataFrame([row for trial in trials for row in rows[trial.run_name]], columns=COLUMNS)
 
 
 def _run_trial(job: tuple[Trial, Path, torch.device]) -> list[Row]:

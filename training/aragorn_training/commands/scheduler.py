@@ -16,7 +16,7 @@ from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn.storage.locks import lock_directory
 
-from aragorn_training.cli.steps import Step
+from aragorn_training.commands.graph import Step
 from aragorn_training.paths import PACKAGE_DIR
 
 log = logging.getLogger(__name__)
@@ -127,12 +127,10 @@ class Scheduler:
         return len(self._running) < self.process_count and is_gpu_free
 
     def _start(self, name: str) -> None:
-        step, state, record = (
-            self.steps[name],
-            self.records.get_state(name),
-            self.records.read(name),
-        )
-        flags = [step.restart_flag] if state == OUTDATED and step.restart_flag else []
+        step = self.steps[name]
+        state = self.records.get_state(name)
+        record = self.records.read(name)
+        flags = [*step.restart_flags] if state == OUTDATED else []
         flags += ["--device", self.device] if step.uses_device else []
         gpu = self.gpus.pop() if step.uses_device and self.gpus else ""
         environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": PYTHONPATH}
@@ -161,10 +159,8 @@ class Scheduler:
 
     def _record(self, name: str, start: float, is_finished: bool) -> None:
         record = self.records.read(name) or Record(self.records.keys[name], self.device)
-        record.seconds, record.is_finished = (
-            round(record.seconds + time.monotonic() - start, 1),
-            is_finished,
-        )
+        record.seconds = round(record.seconds + time.monotonic() - start, 1)
+        record.is_finished = is_finished
         self.records.write(name, record)
 
     def _terminate(self) -> None:

@@ -1,105 +1,142 @@
-"""Define the subcommand `all`, which makes the checkpoints of all systems from a corpus."""
+"""Define the command `all`, which makes the checkpoints of all systems from a corpus."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aragorn.cli import Commands, add_options, add_path, integer_between
+from aragorn.cli import Commands
 
-from aragorn_training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir
+from aragorn_training.options import (
+    QRELS_HELP,
+    CheckpointOptions,
+    DeviceOptions,
+    WorkOptions,
+    add_command,
+    option,
+    process_count,
+)
 
 if TYPE_CHECKING:
-    from aragorn_training.cli.scheduler import Records
-    from aragorn_training.cli.steps import Step
+    from aragorn_training.commands.graph import Step
+    from aragorn_training.commands.scheduler import Records
+
+VERDICTS = (
+    "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; "
+    "other data, other recipe: not compared, since the stored checkpoint was made from other data "
+    "or by another recipe; not stored: there is none"
+)
 
 
-def add_parsers(commands: Commands) -> None:
-    """Add the parser of `all`."""
-    description = "make the checkpoints of all systems from a corpus, and compare their metrics with the stored ones"
-    parser = commands.add("all", _make_all, description)
-    add_input(parser, "directory with topics and the args.me corpus")
-    add_work_dir(parser, "working directory; finished steps are skipped, interrupted ones resume")
-    help_text = (
-        "directory of published data (argument quality, argument components), in any subdirectories"
+@dataclass(frozen=True, kw_only=True)
+class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
+    """Options of `all`."""
+
+    input_dir: Path = option(
+        MISSING, "-i", "--input", help="directory with topics and the args.me corpus"
     )
-    add_path(parser, "--data", dest="data_dir", help=help_text)
-    add_path(parser, "--qrels", metavar="FILE", help=QRELS_HELP)
-    help_text = "names of the checkpoints or steps to make, with the steps that they require (default: all checkpoints)"
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=help_text)
-    help_text = "take the checkpoints that those of --only require from --checkpoints instead of making them"
-    parser.add_argument("--reuse", action="store_true", help=help_text)
-    help_text = "directory of recipes, grids and fusions that replace those of training/aragorn_training/configs by name"
-    add_path(parser, "--recipes", dest="recipes_dir", help=help_text)
-    add_output(
-        parser,
-        "directory to which the checkpoints are copied at the end (default: they stay in WORK_DIR/checkpoints)",
+    data_dir: Path | None = option(
+        None,
+        "--data",
+        help="directory of published data (argument quality, argument components), "
+        "in any subdirectories",
     )
-    add_options(parser, "checkpoint_dir", "device")
-    count = integer_between(1, 1024)
-    help_text = "maximum number of processes, one thread each (default: number of cores)"
-    parser.add_argument("--processes", "--jobs", type=count, metavar="N", help=help_text)
-    help_text = "maximum number of processes per GPU"
-    parser.add_argument("--gpu-processes", type=count, default=3, metavar="N", help=help_text)
-    help_text = (
-        "only print the plan; states: new, started (interrupted, resumed by the next call), outdated (made from other inputs, "
-        "settings or code, and therefore recomputed) and finished"
+    qrels: Path | None = option(None, metavar="FILE", help=QRELS_HELP)
+    only: tuple[str, ...] = option(
+        (),
+        nargs="+",
+        action="extend",
+        help="names of the checkpoints or steps to make, with the steps that they require "
+        "(default: all checkpoints)",
     )
-    parser.add_argument("--plan", action="store_true", help=help_text)
-    verdicts = (
-        "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data, other recipe: not "
-        "compared, since the stored checkpoint was made from other data or by another recipe; not stored: there is none"
+    reuse: bool = option(
+        False,
+        help="take the checkpoints that those of --only require from --checkpoints "
+        "instead of making them",
     )
-    parser.epilog = f"verdicts: {verdicts}. {parser.epilog}"
+    recipes_dir: Path | None = option(
+        None,
+        "--recipes",
+        help="directory of recipes, grids and fusions that replace those of "
+        "training/aragorn_training/configs by name",
+    )
+    output: Path | None = option(
+        None,
+        "-o",
+        "--output",
+        help="directory to which the checkpoints are copied at the end "
+        "(default: they stay in WORK_DIR/checkpoints)",
+    )
+    processes: int | None = option(
+        None,
+        parse=process_count,
+        help="maximum number of processes, one thread each (default: number of cores)",
+    )
+    gpu_processes: int = option(3, parse=process_count, help="maximum number of processes per GPU")
+    plan: bool = option(
+        False,
+        help="only print the plan; states: new, started (interrupted, resumed by the next call), "
+        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
+    )
 
 
-def _make_all(args: argparse.Namespace) -> None:
+def add_all(commands: Commands) -> None:
+    """Add the command `all`, whose help also explains the verdicts."""
+    parser = add_command(commands, "all", make_all)
+    parser.epilog = f"verdicts: {VERDICTS}. {parser.epilog}"
+
+
+def make_all(options: AllOptions) -> None:
+    """Make the checkpoints of all systems from a corpus, and compare their metrics with the stored
+    ones."""
     from aragorn.cpu_cores import count_cpu_cores
     from aragorn.errors import InputError, ReproductionError, SystemsFailedError
     from aragorn.inference.device import choose_device
     from aragorn.storage.atomic_files import create_directory
 
-    from aragorn_training.cli import steps as graph
-    from aragorn_training.cli.scheduler import FINISHED, Record, Records, Scheduler
+    from aragorn_training.commands import graph
+    from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
     from aragorn_training.compare import compare_checkpoints
 
-    for path in (args.input_dir, args.data_dir, args.qrels, args.recipes_dir):
+    for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
-    create_directory(args.work_dir)
+    create_directory(options.work_dir)
     sources = graph.Sources(
-        args.input_dir, args.work_dir, args.data_dir, args.qrels, args.recipes_dir
+        options.input_dir, options.work_dir, options.data_dir, options.qrels, options.recipes_dir
     )
     steps = graph.build_graph(sources)
-    reused = graph.list_reusable(steps, args.only, args.checkpoint_dir) if args.reuse else []
+    reused = (
+        graph.list_reusable(steps, options.only, options.checkpoint_dir) if options.reuse else []
+    )
     for name in reused:
-        steps[name] = graph.replace_by_stored(steps[name], args.checkpoint_dir / name)
-    device = choose_device(args.device).type
-    selection = _select_steps(steps, args.only)
-    records = Records({name: steps[name] for name in selection}, args.work_dir)
+        steps[name] = graph.replace_by_stored(steps[name], options.checkpoint_dir / name)
+    device = choose_device(options.device).type
+    selection = _select_steps(steps, options.only)
+    records = Records({name: steps[name] for name in selection}, options.work_dir)
     seconds = _estimate_seconds(selection, records, device)
-    relevant_steps = {name: steps[name] for name in selection} if args.only else steps
+    relevant_steps = {name: steps[name] for name in selection} if options.only else steps
     print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
-    if args.plan:
+    if options.plan:
         return
     for name in reused:
         if name in selection and records.get_state(name) != FINISHED:
-            _copy_checkpoint(args.checkpoint_dir / name, args.work_dir / "checkpoints" / name)
+            _copy_checkpoint(options.checkpoint_dir / name, options.work_dir / "checkpoints" / name)
             records.write(name, Record(records.keys[name], device, is_finished=True))
-    gpus = _list_gpus(device, args.gpu_processes)
-    scheduler = Scheduler(steps, records, device, args.processes or count_cpu_cores(), gpus)
+    gpus = _list_gpus(device, options.gpu_processes)
+    scheduler = Scheduler(steps, records, device, options.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
     checkpoints = [
         name
         for name in selection
-        if steps[name].output.parent.parent == args.work_dir / "checkpoints"
+        if steps[name].output.parent.parent == options.work_dir / "checkpoints"
     ]
     finished = [name for name in checkpoints if name not in failed]
     records_of_finished = {name: records.read(name) for name in finished}
     seconds = {name: record.seconds for name, record in records_of_finished.items() if record}
-    table = compare_checkpoints(seconds, args.work_dir / "checkpoints", args.checkpoint_dir)
+    table = compare_checkpoints(seconds, options.work_dir / "checkpoints", options.checkpoint_dir)
     if finished:
         print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
     if failed:
@@ -107,12 +144,12 @@ def _make_all(args: argparse.Namespace) -> None:
         raise SystemsFailedError(
             f"{cause}; correct the errors above and run the same command again"
         )
-    if args.output:
+    if options.output:
         for name in set(graph.list_system_checkpoints()).intersection(finished):
-            _copy_checkpoint(args.work_dir / "checkpoints" / name, args.output / name)
+            _copy_checkpoint(options.work_dir / "checkpoints" / name, options.output / name)
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
-            f"metrics differ by more than 2 points from those in {args.checkpoint_dir}: {', '.join(differing)}"
+            f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: {', '.join(differing)}"
         )
 
 
@@ -182,7 +219,7 @@ def _format_plan(
     other steps are missing."""
     from aragorn.errors import abbreviate_list, pluralise
 
-    from aragorn_training.cli.scheduler import FINISHED
+    from aragorn_training.commands.scheduler import FINISHED
 
     states = {name: records.get_state(name) for name in selection}
     lines = [f"{'step':26}{'state':10}{'about':>7}  requires"]

@@ -1,21 +1,35 @@
-"""Format the result tables of `fuse` and `study` as Markdown."""
+"""Update the generated sections of the documents from the catalogue, result tables and checkpoint
+metrics."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from aragorn.errors import InputError
+from aragorn.paths import CHECKPOINT_DIR, PROJECT_DIR
+from aragorn.storage.atomic_files import write_atomic
+from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.execution import CheckpointStore, iter_components
 
+from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
+from aragorn_training.evaluation.measures import TOUCHE_NDCG
 from aragorn_training.formatting import format_value
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
 
+BASELINE = "dirichlet"
+MEASURES = (*HEADLINE_MEASURES, BPREF, "judged@5")  # of all systems
+NESTED, HELD_OUT, SELECTED = "nested", "held-out", "selected"  # protocols
+# of MEASURES after the first
+MEASURE_HEADERS = ("nDCG@5 judged-only", "nDCG@5", "Bpref", "Judged@5")
+BEST_HEADERS = ("nDCG@5 (Touché) [95 % CI]", "judged-only", "all")
+N_BEST = 6  # number of systems in the main README
 MAP = "MAP@20"
 TOUCHE = ("nDCG@5 (Touché)", "nDCG@5 condensed", "nDCG@5 all")
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
-SELECTED = "selected"  # value of the column `row` of the selected network
 PUBLISHED_ROWS = {  # network → row of table 4.2 of Entezari 2020
     "gru": "GRU", "drmm": "DRMM", "knrm": "KNRM", "conv_knrm": "CKNRM", "snrm": "SNRM", "vanilla_bert": "Vanilla BERT",
     "cedr_knrm": "KNRM BERT", "cedr_drmm": "DRMM BERT",
@@ -28,6 +42,130 @@ ENRICHMENTS = {  # file → names of the reported enrichments
 }
 ENRICHMENT_MEASURES = (*TOUCHE[:2], "Bpref")
 ALPHA = 0.05  # level of significance after Holm's correction
+
+
+def update_readmes(
+    results: Path = RESULTS, checkpoints: Path = CHECKPOINT_DIR, root: Path = PROJECT_DIR
+) -> None:
+    """Update all generated sections of the READMEs below `root`.
+
+    Raises:
+        InputError: If results are missing or malformed, or a section marker is missing.
+        OutputError: If a README cannot be written.
+    """
+    for name, (file, format_section) in SECTIONS.items():
+        source = checkpoints if name == "commands" else results
+        replace_section(root / file, name, format_section(source))
+
+
+def replace_section(readme: Path, name: str, content: str) -> None:
+    """Replace the text between a section's markers; raise InputError unless each marker occurs
+    once."""
+    text = readme.read_text(encoding="utf-8")
+    begin = f"<!-- {name}: generated -->"
+    end = f"<!-- end of {name} -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise InputError(
+            f"{readme}: a marker is missing or duplicate; restore {begin} and {end}, once each"
+        )
+    before, after = text.split(begin)[0], text.split(end)[1]
+    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
+
+
+def format_system_names(checkpoints: Path) -> str:
+    """Format the names of the systems whose checkpoints all exist in `checkpoints` in one line."""
+    available_names = [
+        name
+        for name, system in SYSTEMS.items()
+        if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
+    ]
+    return f"`SYSTEM`: {', '.join(f'`{name}`' for name in available_names)}.\n"
+
+
+def format_systems_table(results: Path = RESULTS) -> str:
+    """Format the systems of the catalogue, with descriptions and checkpoint names."""
+    rows = []
+    for system in SYSTEMS.values():
+        names = [part.checkpoint for part in iter_components(system.stage) if part.checkpoint]
+        rows.append([system.name, system.description, ", ".join(dict.fromkeys(names))])
+    return _format_table(["system", "description", "checkpoints"], rows)
+
+
+def format_results_tables(results: Path = RESULTS) -> str:
+    """Format one table per year with all systems, best first; systems with undefined topics follow
+    those without."""
+    tables = []
+    for year, rows in _load_rows(results).items():
+        n_topics = max(row["n"] for row in rows)
+        header = [f"system ({year})", "family", "protocol", BEST_HEADERS[0], "n", *MEASURE_HEADERS]
+        columns = ["name", "family", "protocol", "interval", "n", *MEASURES[1:]]
+        ordered_rows = sorted(rows, key=lambda row: (row["n"] < n_topics, -row["mean"]))
+        cells = [[str(row[column]) for column in columns] for row in ordered_rows]
+        tables.append(_format_table(header, cells))
+    return "\n".join(tables)
+
+
+def format_best_table(results: Path = RESULTS) -> str:
+    """Format the N_BEST systems by nDCG@5 (Touché) on the tuning year, with their results on all
+    years."""
+    rows_by_year = _load_rows(results)
+    *_, tuning_year = rows_by_year
+    labels = [f"{NESTED if year == tuning_year else HELD_OUT} {year}" for year in rows_by_year]
+    header = [
+        "system",
+        "family",
+        *(f"{label}: {name}" for label in labels for name in BEST_HEADERS),
+    ]
+    table = []
+    for best in sorted(rows_by_year[tuning_year], key=lambda row: -row["mean"])[:N_BEST]:
+        cells = [best["name"], best["family"]]
+        for rows in rows_by_year.values():
+            [row] = [row for row in rows if row["system"] == best["system"]]
+            cells += [row["interval"], *(row[measure] for measure in HEADLINE_MEASURES[1:])]
+        table.append(cells)
+    return _format_table(header, table)
+
+
+def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
+    """Load the rows of each year, the tuning year last; a year is a test year if all of its results
+    are held-out.
+
+    A row has `system family protocol n mean`, and as text `name`, `interval` and one cell per
+    measure, with a mark if the difference from BASELINE is significant; the year's best value is
+    bold.
+    """
+    means = _read(results / "systems.csv")
+    tests = _read(results / "systems_significance.csv")
+    table = means.merge(tests[["system", "year", "measure", "difference", "p_holm"]], how="left")
+    is_significant = table["p_holm"] < ALPHA
+    marks = np.select(
+        [is_significant & (table["difference"] > 0), is_significant & (table["difference"] < 0)],
+        ["▲", "▼"],
+        "",
+    )
+    text = table["mean"].map("{:.3f}".format)
+    is_best = table["mean"] == table.groupby(["year", "measure"])["mean"].transform("max")
+    table["cell"] = np.where(is_best, "**" + text + "**", text) + marks
+    table["interval"] = (
+        table["cell"] + table["low"].map(" [{:.3f}".format) + table["high"].map(", {:.3f}]".format)
+    )
+    table["name"] = table["system"].replace(BASELINE, f"*{BASELINE}*")
+    cells = table.pivot(index=["year", "system"], columns="measure", values="cell").reset_index()
+    rows = (
+        table[table["measure"] == TOUCHE_NDCG]
+        .drop(columns="measure")
+        .merge(cells, on=["year", "system"])
+    )
+    by_year = {
+        int(str(year)): group.to_dict("records") for year, group in rows.groupby("year", sort=False)
+    }
+    ordered_years = sorted(
+        by_year, key=lambda year: any(row["protocol"] != HELD_OUT for row in by_year[year])
+    )
+    return {
+        year: [{str(key): value for key, value in row.items()} for row in by_year[year]]
+        for year in ordered_years
+    }
 
 
 def format_collection_table(results: Path = RESULTS) -> str:
@@ -80,8 +218,7 @@ def _format_exclusion(results: Path) -> str:
 
 
 def format_fusion_table(results: Path = RESULTS) -> str:
-    """Format the changes of nDCG@5 without each feature of the fusion and by other learners as a
-    Markdown table."""
+    """Format the changes of nDCG@5 without each feature of the fusion and by other learners."""
     rows = []
     for file, column, prefix in (
         ("fusion_ablation_repeated", "removed_feature", "without "),
@@ -98,8 +235,7 @@ def format_fusion_table(results: Path = RESULTS) -> str:
 
 
 def format_enrichments_table(results: Path = RESULTS) -> str:
-    """Format the results of retrieval models on original texts, with DeepCT and with TARGER as a
-    Markdown table."""
+    """Format the results of retrieval models on original texts, with DeepCT and with TARGER."""
     rows = []
     for file, names in ENRICHMENTS.items():
         table = _read(results / file)
@@ -121,8 +257,7 @@ def format_enrichments_table(results: Path = RESULTS) -> str:
 
 
 def format_students_table(results: Path = RESULTS) -> str:
-    """Format the validation results of the bi-encoders of Augmented SBERT on args.me as a Markdown
-    table."""
+    """Format the validation results of the bi-encoders of Augmented SBERT on args.me."""
     table = _read(results / "augmented_sbert_students.csv")
     measures = ["nDCG@10", "MRR@10", "recall@100"]
     rows = [
@@ -144,8 +279,7 @@ def format_step_seconds(results: Path = RESULTS) -> str:
 
 
 def format_trials_table(results: Path = RESULTS) -> str:
-    """Format validation and test results of the ranking trials, with those of Entezari 2020, as a
-    Markdown table."""
+    """Format validation and test results of the ranking trials, with those of Entezari 2020,."""
     means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")
     published = load_figures("entezari_2020", "Table 4.2")
     rows = []
@@ -163,8 +297,7 @@ def format_trials_table(results: Path = RESULTS) -> str:
 
 
 def format_deepct_table(results: Path = RESULTS) -> str:
-    """Format the validation results of the DeepCT networks and the MAP of the baselines as a
-    Markdown table."""
+    """Format the validation results of the DeepCT networks and the MAP of the baselines."""
     table = _read(results / "trials_deepct.csv")
     rows = []
     for trial, values in table.groupby("trial", sort=False):
@@ -203,3 +336,19 @@ def _format_mark(row: Mapping[Hashable, Any]) -> str:
 def _format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
     return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]]) + "\n"
+
+
+# document and formatter of each generated section
+SECTIONS: dict[str, tuple[str, Callable[[Path], str]]] = {
+    "best": ("README.md", format_best_table),
+    "commands": ("submission/README.md", format_system_names),
+    "systems": ("submission/aragorn/systems/README.md", format_systems_table),
+    "collection": ("training/README.md", format_collection_table),
+    "steps": ("training/README.md", format_step_seconds),
+    "results": ("training/results/README.md", format_results_tables),
+    "fusion": ("training/aragorn_training/studies/README.md", format_fusion_table),
+    "trials": ("training/aragorn_training/studies/README.md", format_trials_table),
+    "enrichments": ("training/aragorn_training/studies/README.md", format_enrichments_table),
+    "deepct": ("training/aragorn_training/studies/README.md", format_deepct_table),
+    "students": ("training/aragorn_training/studies/README.md", format_students_table),
+}

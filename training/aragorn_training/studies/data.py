@@ -2,7 +2,7 @@
 sizes, lengths and labels."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,36 +14,44 @@ from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.quality import load_table
 from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.options import SeedOptions, StudyOptions, option
 from aragorn_training.studies.argument_quality.protocol import SETTINGS, SettingRunner
 from aragorn_training.studies.augmented_sbert.metrics import compute_baseline_metrics
 from aragorn_training.studies.augmented_sbert.sampling import POSITIVE_THRESHOLD
 from aragorn_training.studies.augmented_sbert.trial import LOW_THRESHOLD
+from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.quality import QualitySpec
 
+FILE, DIGITS = "publication_data.csv", 4
 COLUMNS = ["data", "part", "measure", "value"]
 SPLITS = ("train", "dev", "test")
 N_SHUFFLES = 100
 Row = tuple[str, str, str, float]  # values of COLUMNS
 
 
-def describe_data(directory: Path, work_dir: Path, recipe: Recipe, seed: int) -> pd.DataFrame:
-    """Describe the sentence pairs in `directory`, the argument lists prepared in `work_dir`, and a
-    recipe.
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, SeedOptions):
+    """Options of the study; the seed is that of splits and of shuffled pairs."""
 
-    Args:
-        directory: Directory with bws/ and mrpc/, as published.
-        work_dir: Working directory prepared by `prepare quality`.
-        recipe: Recipe of TFR-BERT.
-        seed: Seed of splits and of the shuffled pairs.
+    input_dir: Path = option(
+        MISSING, "-i", "--input", help="directory with bws/ and mrpc/, as published"
+    )
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Describe the sentence pairs, the argument lists prepared by `prepare quality`, and the recipe
+    of TFR-BERT.
 
     Returns:
         Rows of COLUMNS; lengths of texts are in characters.
     """
+    directory, seed = options.input_dir, options.seed
+    recipe = load_recipe("tfr_bert")
     rows = [
         row for load in LOADERS.values() for row in _describe_pairs(load(directory, seed), seed)
     ]
     for name in ("ukp", "ibm"):
-        table = load_table(work_dir, name)
+        table = load_table(options.work_dir, name)
         rows += [*_describe_lists(table, recipe), *_describe_folds(table, name, recipe)]
     return pd.DataFrame([*rows, *_describe_recipe(recipe)], columns=COLUMNS)
 

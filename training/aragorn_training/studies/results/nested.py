@@ -31,7 +31,7 @@ from aragorn_training.fusion.evaluation import compute_features
 from aragorn_training.fusion.labels import LabelledPool
 from aragorn_training.fusion.learners import fit_ridge
 from aragorn_training.fusion.recipe import FusionRecipe
-from aragorn_training.studies.parameter_stages import (
+from aragorn_training.studies.results.parameter_stages import (
     ParameterisedLatentStage,
     ParameterisedLexicalStage,
 )

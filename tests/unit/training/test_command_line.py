@@ -4,28 +4,33 @@ import argparse
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from aragorn.errors import InputError
 from aragorn.paths import PROJECT_DIR
+from aragorn_training import options
 from aragorn_training.__main__ import main
-from aragorn_training.cli import options, study
-from aragorn_training.data.datasets.sentence_pairs import LOADERS
+from aragorn_training.commands.study import list_studies
 from aragorn_training.data.word_vectors import check_vectors
-from aragorn_training.studies.argument_quality.protocol import SETTINGS
-from aragorn_training.studies.augmented_sbert.sweeps import SWEEPS
 from aragorn_training.tuning import grid
 
 from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 
-OLD_NAMES = (
-    "prepare lists", "prepare distilled", "analyse", "readme", "prepare pairs --unrelated", "prepare vectors --written",
-    "prepare passages --run", "prepare distilled --system", "fuse --positive", "fuse --tables", "tune --work",
-    "study augmented-sbert --task", "study argument-quality --seeds",
-)  # fmt: skip
 QRELS = ["-i", "in", "--qrels", "qrels"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(
+    options.InputOptions, options.NamedQrelsOptions, options.DeviceOptions, options.SeedOptions
+):
+    name: str = options.argument(help="name")
+    depth: int = options.option(help="depth")
+    tags: tuple[str, ...] = options.option(("a", "b"), help="tag; repeatable")
+    is_fast: bool = options.option(False, help="speed")
+    output: Path | None = options.option(None, help="directory")
 
 
 def test_missing_package_is_named() -> None:
@@ -45,17 +50,6 @@ def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
         main(command)
     assert exit_info.value.code == code
     return "".join(capsys.readouterr())
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None:
-    command, _, flag = old.partition(" --")
-    text = run_until_exit([*command.split(), "--help"], 0, capsys)
-    if flag:
-        assert f"--{flag} " not in text
-        assert f"unrecognized arguments: --{flag}" not in run_until_exit(
-            [*command.split(), f"--{flag}"], 2, capsys
-        )
 
 
 @pytest.mark.parametrize(("command", "message"), [
@@ -83,10 +77,30 @@ def test_the_command_for_missing_vectors_is_complete(tmp_path: Path) -> None:
         check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
-def test_choices_equal_those_of_lazily_imported_modules() -> None:
-    assert (*LOADERS,) == study.SBERT_PARTS
-    assert (*SETTINGS,) == study.QUALITY_PARTS
-    assert (*SWEEPS,) == study.SBERT_SWEEPS
+@pytest.mark.parametrize("name", list_studies())
+def test_studies_are_found_by_their_modules(name: str, capsys: Capture) -> None:
+    text = run_until_exit(["study", name, "--help"], 0, capsys)
+    assert "--work-dir WORK_DIR" in text
+    assert "exit codes" in text
+
+
+def test_options_are_fields_of_dataclasses() -> None:
+    parser = argparse.ArgumentParser()
+    options.add_arguments(parser, Example)
+    command = ["bm25", "-i", "a", "-i", "b", "--qrels", "x=q", "--depth", "7", "--tags", "c"]
+    values = options.build_options(Example, parser.parse_args(command))
+    assert values == Example(
+        name="bm25", inputs=(Path("a"), Path("b")), qrels=(("x", Path("q")),), depth=7, tags=("c",)
+    )
+    assert (values.is_fast, values.device, values.seed, values.output) == (False, "auto", 0, None)
+    values = options.build_options(Example, parser.parse_args([*command[:-2], "--is-fast"]))
+    assert (values.tags, values.is_fast) == (("a", "b"), True)
+    for wrong in (command[:1], [*command, "--device", "gpu"], [*command, "--depth", "-1"]):
+        with pytest.raises(SystemExit):
+            parser.parse_args(wrong)
+
+
+def test_selection_measures_are_columns() -> None:
     assert {*options.SELECTION_MEASURES.values()} == {*grid.SELECTION_MEASURES}
 
 

@@ -2,20 +2,15 @@
 and figures 1 and 6."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
-from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.cache_directory import CacheDirectory
-from aragorn.storage.code_fingerprint import code_fingerprint
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from aragorn_training.data.work_directory import hash_json
+from aragorn_training.options import option
 from aragorn_training.studies.augmented_sbert.trial import (
     BI_ENCODER,
     BM25,
@@ -23,16 +18,18 @@ from aragorn_training.studies.augmented_sbert.trial import (
     KDE,
     RANDOM,
     SEMANTIC,
-    Encoders,
     Job,
     Request,
     Row,
+    SentencePairOptions,
+    Session,
     Settings,
     Trial,
     run_jobs,
     summarise,
 )
 
+FILE, DIGITS, KEY = "augmented_sbert_sweeps.csv", 2, "sweep"
 BWS, ALL = ("bws_cross", "bws_in"), ("bws_cross", "bws_in", "mrpc")
 UNLIMITED = 1e6  # silver pairs per gold pair: keep all
 PARTIAL = f"{BI_ENCODER}, partly trained"
@@ -99,6 +96,8 @@ SWEEPS = {
     ),
 }
 
+ORDER = tuple(SWEEPS)
+
 
 class Point(NamedTuple):
     """One repetition of a task at one value of a sweep."""
@@ -114,72 +113,62 @@ def _sample_gold_pairs(gold: PairDataset, repetition: int, count: int) -> PairDa
     return replace(gold, train=gold.train.iloc[rows].reset_index(drop=True))
 
 
-def run_sweeps(
-    directory: Path,
-    sweeps: Sequence[str],
-    repetition_count: int,
-    settings: Settings,
-    teacher: PretrainedEncoder,
-    student: PretrainedEncoder,
-    cache: CacheDirectory,
-    device: torch.device,
-    process_count: int,
-) -> pd.DataFrame:
-    """Train and evaluate the networks of sweeps; the arguments are those of `study.run_study`.
+@dataclass(frozen=True, kw_only=True)
+class Options(SentencePairOptions):
+    """Options of the study."""
+
+    sweeps: tuple[str, ...] = option(
+        ORDER, "--sweep", choices=ORDER, help="setting to vary; repeatable"
+    )
+
+    @property
+    def replaced(self) -> list[str]:
+        """Sweeps whose rows are replaced."""
+        return [*self.sweeps]
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Train and evaluate the networks of sweeps.
 
     Returns:
         One row per sweep, task, network and value: mean and standard deviation on test and dev
-            (percent), mean number of
-        silver pairs, the shares of dissimilar and of similar ones (labels below .2, and of at least
-        .5) ; for partly trained networks the Spearman correlation
-        over seeds of their dev metric with that at the end of training.
+        (percent), mean number of silver pairs, the shares of dissimilar and of similar ones (labels
+        below .2, and of at least .5); for partly trained networks the Spearman correlation over
+        seeds of their dev metric with that at the end of training.
     """
-    points = list_points(sweeps, repetition_count)
+    points = list_points(options.sweeps, options.repetitions)
     gold = {
-        task: LOADERS[task](directory, settings.seed)
+        task: LOADERS[task](options.input_dir, options.seed)
         for task in dict.fromkeys(point.task for point in points)
     }
-    code = code_fingerprint(__name__)
-    data = {
-        task: hash_json([part.to_csv() for part in (pairs.train, pairs.dev, pairs.test)])
-        for task, pairs in gold.items()
-    }
-
-    def open_store(name: str, settings: Settings, point: Point) -> ArtifactStore:
-        key = (
-            point.repetition,
-            teacher.sha256,
-            student.sha256,
-            code,
-            device.type,
-            data[point.task],
-        )
-        return cache.open_store(
-            f"sweep-{name}-{point.task}-{point.repetition}", repr((astuple(settings), key))
-        )
-
-    def build_job(point: Point) -> Job:
-        sweep = SWEEPS[point.sweep]
-        changed_settings = sweep.change(settings, point.value)
-        store = open_store(f"{point.sweep}-{point.value:g}", changed_settings, point)
-        is_shared = point.sweep == GOLD or sweep.shares_gold
-        gold_store = open_store(GOLD, settings, point) if is_shared else store
-        pairs = gold[point.task]
-        if point.sweep == GOLD_PAIRS:
-            pairs = _sample_gold_pairs(pairs, point.repetition, int(point.value))
-        encoders = Encoders(teacher.folder, student.folder)
-        trial = Trial(
-            pairs, point.repetition, changed_settings, encoders, store, device, gold_store
-        )
-        return Job(trial, _list_networks(point))
-
     results = []
-    for is_gold in (True, False):  # the networks that others share first
-        batch = [build_job(point) for point in points if (point.sweep == GOLD) == is_gold]
-        results.append(run_jobs(batch, KEYS, process_count))
+    with CacheDirectory(options.work_dir, options.work_dir) as cache:
+        session = Session(options, cache)
+        for is_gold in (True, False):  # the networks that others share first
+            batch = [
+                Job(_build_trial(point, gold[point.task], session), _list_networks(point))
+                for point in points
+                if (point.sweep == GOLD) == is_gold
+            ]
+            results.append(run_jobs(batch, KEYS, session.process_count))
     table = pd.concat([frame for frame in results if len(frame)])
-    selected = table[table["sweep"].isin(sweeps)]
-    return tabulate_sweeps(selected, gold)
+    return tabulate_sweeps(table[table["sweep"].isin(options.sweeps)], gold)
+
+
+def _build_trial(point: Point, gold: PairDataset, session: Session) -> Trial:
+    sweep = SWEEPS[point.sweep]
+    settings = sweep.change(session.settings, point.value)
+    name = f"sweep-{point.sweep}-{point.value:g}-{point.task}"
+    store = session.open_store(name, settings, point.repetition, gold)
+    gold_store = store
+    if point.sweep == GOLD or sweep.shares_gold:
+        name = f"sweep-{GOLD}-{point.task}"
+        gold_store = session.open_store(name, session.settings, point.repetition, gold)
+    if point.sweep == GOLD_PAIRS:
+        gold = _sample_gold_pairs(gold, point.repetition, int(point.value))
+    return Trial(
+        gold, point.repetition, settings, session.encoders, store, session.device, gold_store
+    )
 
 
 def list_points(sweeps: Sequence[str], repetition_count: int) -> list[Point]:

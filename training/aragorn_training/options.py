@@ -1,0 +1,360 @@
+"""Define commands by functions of dataclasses whose fields are the options, and the options that
+several commands share."""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from aragorn.cli import Commands, integer_between, parse_path, read_path_from_environment
+from aragorn.errors import UsageError, abbreviate, escape_undecodable
+from aragorn.io.orders import AUTO_ORDER, Order
+from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Measures that can select a grid point: name in ir_measures → column of the tables.
+SELECTION_MEASURES = {
+    "nDCG@5": "nDCG@5 all",
+    "nDCG@5-touche": "nDCG@5 (Touché)",
+    "nDCG(judged_only=True)@5": "nDCG@5 condensed",
+    "AP": "MAP all",
+}
+# of runs and qrels
+EXTENSIONS = re.compile(r"(\.(txt|run|trec|res|results|eval|tsv|qrels?))?(\.gz)?$", re.IGNORECASE)
+QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
+NamedPath = tuple[str, Path]
+
+
+def argument(help: str, *, default: Any = MISSING, metavar: str = "NAME", **settings: Any) -> Any:
+    """Return the field of a positional argument, see `option`; several are a tuple."""
+    metadata = {"help": help, "metavar": metavar, "flags": (), **settings}
+    return field(default=default, metadata=metadata)
+
+
+def option(
+    default: Any = MISSING,
+    *flags: str,
+    help: str,
+    metavar: str | tuple[str, ...] | None = None,
+    parse: Callable[[str], Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Return the field of an option.
+
+    Args:
+        default: Default; without one, the option is mandatory.
+        flags: Names; by default that of the field.
+        help: Description: a noun phrase.
+        metavar: Placeholder of the value; by default that of the field's type.
+        parse: Function that parses a value; by default that of the field's type: a path, an
+            integer from 0, a text, one of a Literal. A tuple is a repeatable option.
+        settings: Further arguments of `add_argument`.
+    """
+    metadata = {"help": help, "metavar": metavar, "flags": flags or None, "type": parse, **settings}
+    return field(default=default, metadata=metadata)
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[Any], object],
+    description: str = "",
+    options_type: type[Any] | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command, a function whose only parameter is a dataclass of options.
+
+    The default description is the first paragraph of the function's docstring, and the default type
+    of the options that of its parameter.
+    """
+    options_type = options_type or get_type_hints(run)["options"]
+    text = description or " ".join((run.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
+
+    def handle(args: argparse.Namespace) -> None:
+        run(build_options(options_type, args))
+
+    parser = commands.add(name, handle, text[:1].lower() + text[1:])
+    add_arguments(parser, options_type)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, options_type: type[Any]) -> None:
+    """Add the arguments that are the fields of a dataclass."""
+    hints = get_type_hints(options_type)
+    for item in fields(options_type):
+        settings = dict(item.metadata)
+        flags = settings.pop("flags")
+        is_positional = flags == ()
+        kind, is_repeatable = _simplify(hints[item.name])
+        default = None if item.default is MISSING else item.default
+        if is_positional:
+            names = [item.name]
+            if is_repeatable or item.default is not MISSING:
+                settings["nargs"] = "+" if is_repeatable else "?"
+        else:
+            names = [*(flags or [f"--{item.name.replace('_', '-')}"])]
+            settings["dest"] = item.name
+            settings["required"] = item.default is MISSING
+            if is_repeatable:
+                settings.setdefault("action", "append")
+        if is_repeatable:  # a default would be extended, not replaced
+            if default and "(default" not in settings["help"]:
+                settings["help"] += f" (default: {', '.join(map(str, default))})"
+            default = None
+        if kind is bool:
+            settings["action"] = "store_true"
+            settings.pop("type")
+            settings.pop("metavar")
+        elif get_origin(kind) is Literal or "choices" in settings:
+            settings.setdefault("choices", get_args(kind))
+            settings.pop("metavar", None)
+        else:
+            parse, metavar = {Path: (parse_path, "DIR"), int: (non_negative_int, "N")}.get(
+                kind, (None, "NAME")
+            )
+            settings["type"] = settings.get("type") or parse
+            settings["metavar"] = settings.get("metavar") or metavar
+        parser.add_argument(*names, default=default, **settings)
+
+
+def build_options(options_type: type[Any], args: argparse.Namespace) -> Any:
+    """Build a dataclass of options from parsed arguments."""
+    values = {}
+    for item in fields(options_type):
+        value = getattr(args, item.name)
+        if value is None and item.default is not MISSING:
+            value = item.default
+        values[item.name] = tuple(value) if isinstance(value, list) else value
+    return options_type(**values)
+
+
+def _simplify(hint: Any) -> tuple[Any, bool]:
+    """Return the type of a single value, without None, and whether there may be several."""
+    if get_origin(hint) in (Union, UnionType):
+        [hint] = [part for part in get_args(hint) if part is not type(None)]
+    is_repeatable = get_origin(hint) is tuple and get_args(hint)[-1] is ...
+    return (get_args(hint)[0] if is_repeatable else hint), is_repeatable
+
+
+non_negative_int = integer_between(0, 2**32 - 1)
+positive_int = integer_between(1, 2**31)
+process_count = integer_between(1, 1024)
+
+
+def parse_work_dir(text: str) -> Path:
+    """Parse the path of a working directory; raise ArgumentTypeError if it is not UTF-8."""
+    if escape_undecodable(text) != text:
+        raise argparse.ArgumentTypeError(
+            f"'{abbreviate(text)}': not UTF-8, as Parquet requires; rename the directory"
+        )
+    return parse_path(text)
+
+
+def parse_measure(text: str) -> str:
+    """Return the column of a measure, named as in ir_measures or by its column; raise
+    ArgumentTypeError if it is unknown."""
+    column = SELECTION_MEASURES.get(text, text)
+    if column not in SELECTION_MEASURES.values():
+        raise argparse.ArgumentTypeError(
+            f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}"
+        )
+    return column
+
+
+def parse_named_path(text: str) -> NamedPath:
+    """Parse [NAME=]FILE into name and path; the default name is the file name without a common
+    extension of runs and qrels.
+
+    An existing path is taken literally, even if it contains `=`.
+    """
+    name, separator, file = text.partition("=")
+    if not separator or Path(text).exists():
+        path = parse_path(text)
+        file_name = escape_undecodable(path.absolute().name)
+        return EXTENSIONS.sub("", file_name) or file_name, path
+    if not name.strip():
+        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected NAME before =")
+    return escape_undecodable(name), parse_path(file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    """Working directory."""
+
+    work_dir: Path = option(
+        parse=parse_work_dir,
+        metavar="WORK_DIR",
+        help="working directory, which keeps finished steps",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions:
+    """Directory of the corpus."""
+
+    input_dir: Path = option(MISSING, "-i", "--input", help="directory with the args.me corpus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions:
+    """Topics and corpus."""
+
+    inputs: tuple[Path, ...] = option(
+        MISSING,
+        "-i",
+        "--input",
+        metavar="INPUT",
+        help="topics and args.me corpus: directory, archive or file; repeatable",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultInputOptions:
+    """Topics and corpus, by default the sample."""
+
+    inputs: tuple[Path, ...] = option(
+        (read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT),),
+        "-i",
+        "--input",
+        metavar="INPUT",
+        help="topics and corpus: directory, archive or file; repeatable (default: sample)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QrelsOptions:
+    """One qrels file."""
+
+    qrels: Path = option(metavar="FILE", help=QRELS_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedQrelsOptions:
+    """Qrels files with names."""
+
+    qrels: tuple[NamedPath, ...] = option(
+        parse=parse_named_path,
+        metavar="[NAME=]FILE",
+        help=f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOptions:
+    """Judgments and measure of a cross-validation."""
+
+    qrels: tuple[NamedPath, ...] = option(
+        parse=parse_named_path,
+        metavar="[NAME=]FILE",
+        help=f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file",
+    )
+    measure: str = option(
+        "nDCG@5 all",
+        parse=parse_measure,
+        metavar="MEASURE",
+        help="measure whose mean over topics is optimised: "
+        f"{', '.join(SELECTION_MEASURES)} (default: nDCG@5)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderOptions:
+    """Order of documents in runs."""
+
+    order: Order = option(
+        "auto", help=f"order of documents in supplied rankings; auto: {AUTO_ORDER}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """Directory of the checkpoints."""
+
+    checkpoint_dir: Path = option(CHECKPOINT_DIR, "--checkpoints", help="checkpoint directory")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Computing device."""
+
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", help="computing device; auto: GPU if available"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionOptions(DeviceOptions):
+    """Computing device and precision."""
+
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32",
+        help="precision of BERT encoders on CPU; "
+        "bfloat16 requires AVX-512 BF16 or AMX and changes scores slightly",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessOptions(DeviceOptions):
+    """Computing device and processes."""
+
+    processes: int | None = option(
+        None,
+        parse=process_count,
+        help="number of networks trained in parallel, one thread each "
+        "(default: number of cores; 1 on a GPU)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions:
+    """Random seed."""
+
+    seed: int = option(0, help="random seed")
+
+
+def index_files_by_name(named_paths: Sequence[NamedPath], kind: str) -> dict[str, Path]:
+    """Return the files by name; raise UsageError if two files of this kind (qrels or run) have the
+    same name."""
+    names = [name for name, _ in named_paths]
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        files = " and ".join(str(file) for name, file in named_paths if name == duplicate)
+        raise UsageError(
+            f"{files}: duplicate {kind} name {abbreviate(duplicate)!r}; name each file with NAME=FILE"
+        )
+    return dict(named_paths)
+
+
+def get_output(options: Any, *default: str) -> Path:
+    """Return --output, or by default the path `default` in --work-dir; raise UsageError if both
+    options are missing."""
+    if options.output is None and options.work_dir is None:
+        raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
+    # by default, no shipped file is overwritten
+    output: Path = options.output or options.work_dir.joinpath(*default)
+    return output
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions(WorkOptions):
+    """Options of all studies."""
+
+    output: Path | None = option(
+        None,
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="result CSV, next to which plots are written (default: in WORK_DIR/results)",
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Table of a study, and plots (PNG) by name."""
+
+    table: "pd.DataFrame"
+    plots: dict[str, bytes] = field(default_factory=dict)

@@ -1,0 +1,79 @@
+"""Tabulate document lengths before and after enrichment, as in tables 4.1 and 4.2 of Hollatz
+2022."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from aragorn.inference.enrichment import SHARD_SIZE
+from aragorn.retrieval.fields import Fields, select_texts
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.execution import Execution
+
+from aragorn_training.data.execution import open_execution
+from aragorn_training.options import (
+    CheckpointOptions,
+    InputOptions,
+    PrecisionOptions,
+    StudyOptions,
+    argument,
+)
+
+FILE, DIGITS = "tagged_document_lengths.csv", 2
+ORIGINAL = "args.me"
+COLUMNS = ["max", "min", "mean", "median", "sd"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, PrecisionOptions, CheckpointOptions, InputOptions):
+    """Options of the study."""
+
+    enrichments: tuple[str, ...] = argument(help="name of an enricher's checkpoint")
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Tabulate the document lengths of the collection and of its enrichments.
+
+    Returns:
+        One row for the original collection and one per enrichment: `corpus`; COLUMNS in whitespace
+        words, each as often as its term frequency; `empty_percent`, the percentage of empty
+        documents.
+    """
+    with open_execution(options, options.work_dir, options.work_dir) as execution:
+        # first, to fail early if a checkpoint is damaged
+        fields_by_name = {
+            name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
+            for name in options.enrichments
+        }
+        texts = select_texts(
+            execution.documents.read_texts(execution.documents.searchable_docnos),
+            "conclusion premise",
+        )
+        rows = [_build_row(ORIGINAL, [len(text.split()) for text in texts])]
+        rows += [
+            _build_row(name, _count_words(name, fields, execution))
+            for name, fields in fields_by_name.items()
+        ]
+        return pd.DataFrame(rows)
+
+
+def _count_words(name: str, fields: Fields, execution: Execution) -> list[int]:
+    """Add up the word frequencies that an enrichment assigns to each document."""
+    collection = execution.documents.searchable_docnos
+    load_frequencies = Enrichment(name).enrich_collection(execution, fields, collection)
+    batches = (
+        load_frequencies(start, start + SHARD_SIZE)
+        for start in range(0, len(collection), SHARD_SIZE)
+    )
+    return [sum(frequencies.values()) for batch in batches for frequencies in batch]
+
+
+def _build_row(name: str, lengths: Sequence[int]) -> dict[str, object]:
+    values = np.array(lengths)
+    figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
+    return {
+        "corpus": name,
+        **dict(zip(COLUMNS, figures, strict=True)),
+        "empty_percent": 100 * (values == 0).mean(),
+    }
