@@ -23,14 +23,14 @@ from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.inference import enrichment
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.models.bert import BERTRanker
-from aragorn.models.enrichers.deepct import DeepCT
-from aragorn.models.enrichers.targer import TARGER
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class, list_rankers
+from aragorn.models.taggers.deepct import DeepCT
+from aragorn.models.taggers.targer import TARGER
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval import dense, latent, term_index
 from aragorn.retrieval.fields import Fields
@@ -325,11 +325,11 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     """Write an untrained DeepCT checkpoint that gives positive weights to some words of
     `corpus`."""
     torch.manual_seed(seed)
-    enricher = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
-    enricher.linear.weight.data.normal_(0, 0.1)
-    enricher.linear.bias.data.fill_(0.3)
+    tagger = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
+    tagger.linear.weight.data.normal_(0, 0.1)
+    tagger.linear.bias.data.fill_(0.3)
     reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
-    save_network(directory / name, EnricherCheckpoint, enricher, reader, {}, UNTRAINED, "# test\n")
+    save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
@@ -341,7 +341,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
         len(vocabulary),
         ("O", "B-P", "I-P", "B-C", "I-C"),
         dimensions=8,
-        letter_dimensions=4,
+        character_dimensions=4,
         filters=3,
         hidden=6,
         longest=15,
@@ -351,7 +351,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
     reader = SurfaceTokeniser(vocabulary, config.longest)
-    save_network(directory / name, EnricherCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
+    save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
 def write_parameters(directory: Path, parameters: object) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from aragorn.engine.base import CPU
 from aragorn.inference.device import choose_precision, move_to_device
-from aragorn.inference.enricher_checkpoint import load_enricher
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.tagger_checkpoint import load_tagger
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
@@ -60,7 +60,7 @@ def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchma
     """Build the benchmark of splitting and enriching texts with DeepCT, against
     sentence-transformers encoding the passages."""
     checkpoint, texts = (
-        load_enricher(CHECKPOINT_DIR / "deepct"),
+        load_tagger(CHECKPOINT_DIR / "deepct"),
         sample_premises(directory, max_documents),
     )
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
@@ -90,7 +90,7 @@ def build_bfloat16_benchmarks(
         UsageError: If the processor does not support bfloat16.
     """
     deepct, sbert = (
-        load_enricher(CHECKPOINT_DIR / "deepct"),
+        load_tagger(CHECKPOINT_DIR / "deepct"),
         load_checkpoint(CHECKPOINT_DIR / "sbert"),
     )
     documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
@@ -126,7 +126,7 @@ def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchma
     passage."""
     texts, checkpoint = (
         sample_premises(directory, max_premises),
-        load_enricher(CHECKPOINT_DIR / "targer_essays"),
+        load_tagger(CHECKPOINT_DIR / "targer_essays"),
     )
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 

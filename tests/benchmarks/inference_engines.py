@@ -23,10 +23,10 @@ from aragorn.inference.device import (
     choose_precision,
     move_to_device,
 )
-from aragorn.inference.enricher_checkpoint import load_enricher
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
 from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.tagger_checkpoint import load_tagger
 from aragorn.io.dataset import Dataset
 from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad
@@ -140,7 +140,7 @@ def _build_sbert(directory: Path, max_premises: int) -> Task:
 
 def _build_deepct(directory: Path, max_documents: int) -> Task:
     checkpoint, texts = (
-        load_enricher(CHECKPOINT_DIR / "deepct"),
+        load_tagger(CHECKPOINT_DIR / "deepct"),
         sample_premises(directory, max_documents),
     )
     passages = [passage.piece_ids for text in texts for passage in checkpoint.tokeniser.split(text)]

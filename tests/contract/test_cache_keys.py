@@ -158,7 +158,7 @@ def test_fingerprint_covers_all_executed_code(
 
 @pytest.mark.parametrize(
     ("stage", "module"),
-    [(SYSTEMS["knrm"].stage, "ranker"), (Enrichment("deepct"), "enricher")],
+    [(SYSTEMS["knrm"].stage, "ranker"), (Enrichment("deepct"), "tagger")],
 )
 def test_scores_depend_on_the_code_that_loads_the_checkpoint(
     stage: Component,
@@ -186,7 +186,7 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
     "models.rankers.gru": {"gru", "gru_interaction", *ENSEMBLES}, "models.rankers.vanilla_bert": {"vanilla_bert", *ENSEMBLES},
     "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
     "models.rankers.sbert": {"sbert", "fusion"}, "retrieval.dense": {"sbert", "fusion"},
-    "models.enrichers.deepct": DEEPCT, "models.enrichers.targer": {"targer_dirichlet"},
+    "models.taggers.deepct": DEEPCT, "models.taggers.targer": {"targer_dirichlet"},
     "fusion.weighted_sum": {"fusion", "tfr_bert", *ENSEMBLES}, "systems.cluster_score": {"fusion"},
     "models.rankers.tfr_bert": {"tfr_bert"}, "fusion.quality": {"tfr_bert"},
     "retrieval.term_weighting": {

@@ -54,7 +54,7 @@ BERT: dict[str, Any] = {
 }
 TAGGER = {
     "dimensions": 6,
-    "letter_dimensions": 4,
+    "character_dimensions": 4,
     "filters": 3,
     "hidden": 6,
     "dropout": 0.1,
@@ -79,12 +79,12 @@ RECIPES = {  # with batch sizes for three batches per epoch, the last of which i
     "distillation": build_recipe(DistillationSpec(list_size=4), {"dimensions": 20}, 8),
     "term_weighting": build_recipe(
         TermWeightingSpec(max_passages=50), {"words": 12, "pieces": 60}, 20,
-        ranker=None, enricher="deepct", encoder=BERT["encoder"],
+        ranker=None, tagger="deepct", encoder=BERT["encoder"],
     ),
-    "tagging": build_recipe(TaggingSpec(("essays", "webd")), TAGGER, 40, ranker=None, enricher="targer"),
+    "tagging": build_recipe(TaggingSpec(("essays", "webd")), TAGGER, 40, ranker=None, tagger="targer"),
     "language_model": build_recipe(
         LanguageModelSpec(max_passages=128, passages_per_example=4, negative_samples=20), TAGGER, 12,
-        ranker=None, enricher="targer",
+        ranker=None, tagger="targer",
     ),
 }  # fmt: skip
 STUDENT = AugmentedSBERTSpec(

@@ -60,8 +60,8 @@ def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> N
             " ".join(tokenise_premise(premise)) for premise in pieces["premise"]
         ]
         assert words[["docno"]].equals(pieces[["docno"]])
-        assert words["unrelated_docnos"].map(tuple).equals(pieces["unrelated_docnos"].map(tuple))
-        assert {len({*docnos} & {*pieces["docno"]}) for docnos in pieces["unrelated_docnos"]} == {
+        assert words["negatives"].map(tuple).equals(pieces["negatives"].map(tuple))
+        assert {len({*docnos} & {*pieces["docno"]}) for docnos in pieces["negatives"]} == {
             negatives
         }
     statistics = json.loads((prepared_work_dir / "statistics.json").read_text())

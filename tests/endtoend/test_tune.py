@@ -29,9 +29,9 @@ stemmer = "none"
 name = "dirichlet"
 mu = [1, 200, 5000]
 [expansion]
-most_df = 1.0
-terms = [6]
-original = [0.5, 1.0]
+max_df_ratio = 1.0
+fb_terms = [6]
+original_query_weight = [0.5, 1.0]
 """
 MEASURE = "nDCG@5 all"
 GRID_SIZES = {
@@ -75,11 +75,14 @@ def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) 
     )
     points = [[mu, 6, original] for mu in (1, 200, 5000) for original in (0.5, 1.0)]
     assert (
-        table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == points
+        table[["model.mu", "expansion.fb_terms", "expansion.original_query_weight"]]
+        .to_numpy()
+        .tolist()
+        == points
     )
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
-    expansion = RM3(10, 6, best["expansion.original"], max_df_ratio=1.0)
+    expansion = RM3(10, 6, best["expansion.original_query_weight"], max_df_ratio=1.0)
     parameters = read_config(tmp_path / "mine", LexicalParameters)
     assert (parameters.model, parameters.expansion) == (Dirichlet(best["model.mu"]), expansion)
     assert metrics["in-sample"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
@@ -195,8 +198,8 @@ OTHER_GRID = """
 name = "bm25"
 b = [0.0, 0.75]
 [expansion]
-most_df = 1.0
-terms = 2
+max_df_ratio = 1.0
+fb_terms = 2
 """
 
 

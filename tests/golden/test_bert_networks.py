@@ -16,7 +16,7 @@ from tests.golden.test_word_networks import DATA, assert_close, load
 HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
     "vanilla_bert": (VanillaBERT, {"linear": "head"}),
     "cedr_knrm": (CEDRKNRM, {"linear": "head"}),
-    "cedr_drmm": (CEDRDRMM, {"first": "head.hidden", "second": "head.out"}),
+    "cedr_drmm": (CEDRDRMM, {"fc1": "head.hidden", "fc2": "head.out"}),
 }
 BATCHES = ("short", "split", "edge", "emptyq")
 # Rows whose reference values do not depend on the batch: no document is batched with a longer one.

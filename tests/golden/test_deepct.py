@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from aragorn.models.enricher import TokenAnnotation
-from aragorn.models.enrichers.deepct import DeepCT, compute_passage_frequencies
+from aragorn.models.tagger import TokenAnnotation
+from aragorn.models.taggers.deepct import DeepCT, compute_passage_frequencies
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
 from aragorn_training.tasks.term_weighting import (
     build_piece_targets,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from aragorn.models.enrichers.targer import TARGER
+from aragorn.models.taggers.targer import TARGER
 from aragorn_training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 from torch import Tensor
 
@@ -38,10 +38,10 @@ def map_weight_name(theirs: str) -> str:
     layer, _, weight = theirs.partition(".")
     names = {
         "word_embedding": "embedding.weight",
-        "char_embedding": "letters.weight",
+        "char_embedding": "char_embedding.weight",
         "transitions": "crf.transitions",
     }
-    direction = "back" if weight.endswith("_reverse") else "ahead"
+    direction = "backward_rnn" if weight.endswith("_reverse") else "forward_rnn"
     layers = {
         "char_conv": "convolution",
         "lstm": direction,

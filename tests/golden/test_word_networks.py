@@ -89,7 +89,7 @@ def test_knrm_gradients(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
 def test_gru_scores_and_vectors() -> None:
     weights, inputs, expected = load("gru_siamese")
     state = {}
-    for ours, theirs in (("ahead", "fw"), ("back", "bw")):
+    for ours, theirs in (("forward_rnn", "fw"), ("backward_rnn", "bw")):
         for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             state[f"{ours}.{part}_l0"] = weights[f"gru.{theirs}.{part}"]
     network = build(GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)), weights, **state)
@@ -114,7 +114,7 @@ def test_drmm_scores_and_histograms() -> None:
             [torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]]
         )
     }
-    for index, name in enumerate(("first", "second", "third")):
+    for index, name in enumerate(("fc1", "fc2", "fc3")):
         state |= {f"{name}.{part}": weights[f"mlp.{index}.{part}"] for part in ("weight", "bias")}
     network.load_state_dict(state | {"gate.weight": weights["gate.weight"][None]})
     # padding is -1

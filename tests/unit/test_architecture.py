@@ -19,7 +19,7 @@ LAYERS = [
         "aragorn_training/data/datasets",
     ],
     [
-        "aragorn/models/enrichers",
+        "aragorn/models/taggers",
         "aragorn/models/rankers",
         "aragorn_training/cards",
         "aragorn_training/evaluation",

@@ -23,7 +23,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
     version: str  # version of the code that fitted it
     # number of re-ranked documents
-    depth: Annotated[int, msgspec.Meta(ge=1, le=1000)] = msgspec.field(name="documents")
+    depth: Annotated[int, msgspec.Meta(ge=1, le=1000)]
     weight: Annotated[float, msgspec.Meta(ge=0)]
 
     @cached_property

@@ -16,8 +16,8 @@ import torch
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
-from aragorn.models.enricher import TokenAnnotation
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
+from aragorn.models.tagger import TokenAnnotation
 from aragorn.storage.artifact_store import ArtifactStore
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ FrequencyLoader = Callable[[int, int], Sequence[WordFrequencies]]
 def enrich_collection(
     docnos: Sequence[str],
     load_texts: Callable[[Sequence[str]], Sequence[str]],
-    checkpoint: EnricherCheckpoint,
+    checkpoint: TaggerCheckpoint,
     device: torch.device,
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
@@ -99,15 +99,13 @@ def enrich_collection(
     return load_frequencies
 
 
-def encode_shard(
-    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
-) -> bytes:
+def encode_shard(checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:
     """Enrich the texts of a shard; return their word frequencies as MessagePack."""
     return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
 
 
 def measure_sample(
-    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
+    checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]
 ) -> tuple[float, int]:
     """Enrich sample texts; return the time in seconds and the size of their word frequencies in
     bytes."""
@@ -117,7 +115,7 @@ def measure_sample(
 
 
 def enrich_separately(
-    checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]
+    checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]
 ) -> list[WordFrequencies]:
     """Compute the word frequencies of texts, one text at a time, so that they do not depend on the
     batch."""
@@ -125,7 +123,7 @@ def enrich_separately(
 
 
 def enrich_texts(
-    texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
+    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: torch.device
 ) -> list[WordFrequencies]:
     """Compute the word frequencies of texts, with their passages batched together."""
     return [
@@ -135,18 +133,18 @@ def enrich_texts(
 
 
 def annotate_texts(
-    texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
+    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: torch.device
 ) -> list[list[list[TokenAnnotation]]]:
     """Return each text's annotated passages; the longest are annotated first, so that GPU memory is
     allocated once."""
-    enricher = checkpoint.move_network(device)
+    tagger = checkpoint.move_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))
 
     def compute(rows: np.ndarray) -> list[list[TokenAnnotation]]:
-        return enricher.annotate([passages[row] for row in rows])
+        return tagger.annotate([passages[row] for row in rows])
 
-    max_tokens = max(get_max_batch_tokens(device, checkpoint.precision), enricher.min_batch_tokens)
+    max_tokens = max(get_max_batch_tokens(device, checkpoint.precision), tagger.min_batch_tokens)
     batches = batch_by_tokens([len(passage) for passage in passages], max_tokens)
     annotations: dict[int, list[TokenAnnotation]] = {}
     for rows, batch in zip(

@@ -24,7 +24,6 @@ from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
 from aragorn.models.padding import pad
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class
-from aragorn.text.normalisation import TextRule
 from aragorn.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
 
 # absolute for scores up to 1, relative above; differences between machines are smaller
@@ -51,9 +50,7 @@ PROBE_PAIRS = (
         "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890",
     ),
     ("long " * 50, "gun control saves lives and guns " * 100),
-)
-UNICODE_PROBE_PAIRS = (  # decomposed and full-width letters, a soft hyphen, a zero-width space
-    (
+    (  # decomposed and full-width letters, a soft hyphen, a zero-width space
         "Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?",
         "Teach\u00aders of E\u0301coles, zo\u200bos \uff01",
     ),
@@ -100,7 +97,6 @@ class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
     ranker: str
     config: dict[str, Any]
     lengths: MaxLengths
-    text_rule: TextRule = 1
     pretrained: EncoderReference | None = None
 
 
@@ -113,21 +109,17 @@ class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
     def build(cls, directory: Path, config: Any) -> tuple[Ranker, Tokeniser]:
         fields = msgspec.convert(config, RankerConfig)
         ranker = build_from_config(get_ranker_class(fields.ranker), fields.config)
-        return ranker, TOKENISERS[ranker.token_unit].load(
-            directory, fields.lengths, fields.text_rule
-        )
+        return ranker, TOKENISERS[ranker.token_unit].load(directory, fields.lengths)
 
     @staticmethod
     def run_probe(network: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
         """Compute the token ids and score of each probe pair, one pair at a time."""
         entries = []
-        for query, premise in (
-            PROBE_PAIRS if tokeniser.text_rule == 1 else PROBE_PAIRS + UNICODE_PROBE_PAIRS
-        ):
-            ids = tokeniser.encode_query(query), tokeniser.encode_premise(premise)
-            entries.append(
-                RankerProbe(query, premise, *ids, network(*pad([ids[0]]), *pad([ids[1]])).item())
-            )
+        for query, premise in PROBE_PAIRS:
+            query_ids = tokeniser.encode_query(query)
+            premise_ids = tokeniser.encode_premise(premise)
+            score = network(*pad([query_ids]), *pad([premise_ids])).item()
+            entries.append(RankerProbe(query, premise, query_ids, premise_ids, score))
         return entries
 
     def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 import torch
-from msgspec import Meta, field
+from msgspec import Meta
 
 from aragorn.progress import track
 from aragorn.retrieval.sparse_matrix import select_top_k
@@ -78,7 +78,7 @@ class Dirichlet(
 
     mu: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = 2500.0
     # length normalisation per matched term (Terrier) or per query term (textbook)
-    length_norm: Literal["matched", "query"] = field(default="matched", name="length")
+    length_norm: Literal["matched", "query"] = "matched"
 
     def score_term(
         self,
@@ -118,19 +118,19 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     2.5.3)."""
 
     # feedback documents
-    fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")
+    fb_docs: Annotated[int, Meta(ge=1, le=1000)] = 10
     # expansion terms
-    fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")
+    fb_terms: Annotated[int, Meta(ge=0, le=1000)] = 10
     # λ, weight of the original query
-    original_query_weight: Fraction = field(default=0.5, name="original")
+    original_query_weight: Fraction = 0.5
     # softmax of scores, or uniform
-    document_weighting: Literal["score", "equal"] = field(default="score", name="feedback")
+    document_weighting: Literal["score", "equal"] = "score"
     # false: all terms of the expanded query have weight 1
-    weighted_terms: bool = field(default=True, name="weighted")
+    weighted_terms: bool = True
     # rarer terms are excluded
-    min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")
+    min_df: Annotated[int, Meta(ge=0)] = 2
     # fraction of documents; terms at or above it are excluded
-    max_df_ratio: NonNegative = field(default=0.1, name="most_df")
+    max_df_ratio: NonNegative = 0.1
 
 
 class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
@@ -143,7 +143,7 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
     index: IndexSettings
     model: Model
     expansion: RM3 | None
-    # enricher checkpoint whose terms are indexed instead of the words of the texts
+    # tagger checkpoint whose terms are indexed instead of the words of the texts
     enrichment: str | None = None
 
     @cached_property

@@ -1,7 +1,7 @@
 """Build and read the term index of a collection: integer term frequencies by term and by document.
 
 Retrieval models and query expansions are applied at query time. Documents are numbered by ascending
-docno, terms alphabetically. The frequencies are those in the texts, or those that an enricher
+docno, terms alphabetically. The frequencies are those in the texts, or those that a tagger
 assigns.
 
 terms.txt        terms, one per line
@@ -95,7 +95,7 @@ class TermIndex:
         ]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
-        """Count the index terms of a document from the word frequencies that an enricher assigns to
+        """Count the index terms of a document from the word frequencies that a tagger assigns to
         it."""
         counts: Counter[str] = Counter()
         for word, frequency in words.items():
@@ -148,7 +148,7 @@ def load_or_build_term_index(
         load_documents: Function that loads `docno conclusion premise` by docno, in order.
         settings: Fields and stemmer.
         store: Artifact store; its cache key must depend on the documents, the settings and the
-            enricher.
+            tagger.
         enrich: Function that enriches the collection and returns a loader of the word frequencies
             to index; None: index the words of the texts.
         engine: Engine that computes the shards.

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from aragorn.models.enricher import TokenAnnotation
+from aragorn.models.tagger import TokenAnnotation
 from aragorn.retrieval.fields import select_texts
 from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.lexical import LexicalStage
@@ -41,11 +41,11 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
         stage.load_checkpoint(execution.checkpoints).index.fields,
         execution.documents.read_texts({docno}),
     )
-    enricher = stage.enrichment.load_checkpoint(execution.checkpoints).network
+    tagger = stage.enrichment.load_checkpoint(execution.checkpoints).network
     [text], [premise] = select_texts(document, fields), document["premise"]
     located_words = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
-    if enricher.component_types:
-        by_component = groupby(located_words, key=lambda word: enricher.get_component_type(word[2]))
+    if tagger.component_types:
+        by_component = groupby(located_words, key=lambda word: tagger.get_component_type(word[2]))
         groups = ((component, list(group)) for component, group in by_component if component)
         highlights = [
             Highlight(group[0][0], group[-1][1], component) for component, group in groups

@@ -139,7 +139,7 @@ def as_checkpoint_errors(directory: Path) -> Iterator[None]:
     except Exception as error:  # of any library
         reason = f"files intact, but not loadable by version {__version__} ({type(error).__name__}: {error})"
         raise CheckpointError(
-            f"{directory}: {reason}; fix this cause, or retrain the checkpoint with this version"
+            f"{directory}: {reason}; if another version wrote it, use the checkpoint of this version or retrain it"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Enrichment of documents: index terms that an enricher assigns to them, in place of their
+"""Enrichment of documents: index terms that a tagger assigns to them, in place of their
 words."""
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,6 @@ import pandas as pd
 
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from aragorn.inference.enrichment import (
     FrequencyLoader,
     WordFrequencies,
@@ -18,7 +17,8 @@ from aragorn.inference.enrichment import (
     enrich_collection,
     enrich_separately,
 )
-from aragorn.models.enricher import TokenAnnotation
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
+from aragorn.models.tagger import TokenAnnotation
 from aragorn.retrieval.fields import Fields, select_texts
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import CheckpointStore, Component, Execution
@@ -26,15 +26,15 @@ from aragorn.systems.execution import CheckpointStore, Component, Execution
 
 @dataclass(frozen=True)
 class Enrichment(Component):
-    """The index terms, annotations and weights that an enricher assigns to documents."""
+    """The index terms, annotations and weights that a tagger assigns to documents."""
 
     checkpoint: str
 
-    def load_checkpoint(self, checkpoints: CheckpointStore) -> EnricherCheckpoint:
-        return checkpoints.load_network(self.checkpoint, load_enricher)
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> TaggerCheckpoint:
+        return checkpoints.load_network(self.checkpoint, load_tagger)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and
+        """Return the checkpoint's fingerprint, the hash of the tagger's code, and the device and
         precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         definitions = enrich_collection, type(checkpoint), select_texts, type(checkpoint.network)
@@ -76,14 +76,14 @@ class Enrichment(Component):
     def get_component_spans(
         self, execution: Execution, fields: Fields, document: pd.DataFrame
     ) -> list[TextSpan]:
-        """Split a document's text into argument components; return [] if the enricher assigns no
+        """Split a document's text into argument components; return [] if the tagger assigns no
         component labels."""
-        enricher, spans = self.load_checkpoint(execution.checkpoints).network, []
+        tagger, spans = self.load_checkpoint(execution.checkpoints).network, []
         for text, words in (
-            self.annotate(execution, fields, document) if enricher.component_types else []
+            self.annotate(execution, fields, document) if tagger.component_types else []
         ):
             spans += [
-                *split_by_component(text, words, enricher.get_component_type),
+                *split_by_component(text, words, tagger.get_component_type),
                 TextSpan(" ", ""),
             ]
         return spans
@@ -91,16 +91,16 @@ class Enrichment(Component):
     def get_token_weights(
         self, execution: Execution, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[Row]]:
-        """Return rows with the weight of each token, by title of its passage; {} if the enricher
+        """Return rows with the weight of each token, by title of its passage; {} if the tagger
         assigns component labels."""
-        enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
-        passages = [] if enricher.component_types else self.annotate(execution, fields, document)
+        tagger, weights = self.load_checkpoint(execution.checkpoints).network, {}
+        passages = [] if tagger.component_types else self.annotate(execution, fields, document)
         for index, (_, words) in enumerate(passages, 1):
             rows = [
                 Row(word.weight, word.surface, f"position {position}")
                 for position, word in enumerate(words, 1)
             ]
-            weights[f"{enricher.output_name} of each word in passage {index}"] = rows
+            weights[f"{tagger.output_name} of each word in passage {index}"] = rows
         return weights
 
     def annotate(

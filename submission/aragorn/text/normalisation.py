@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import inflect
 
@@ -34,10 +34,6 @@ WHITESPACE = re.compile(r"\s")
 NON_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER_TOKEN = "<number>"  # replaces numbers that inflect cannot spell
-
-# normalisation of a checkpoint's training texts: 2 with, 1 without Unicode normalisation
-TextRule = Literal[1, 2]
-LATEST_TEXT_RULE: TextRule = 2
 
 _INVISIBLE_RANGES = (  # inclusive ranges of invisible code points that do not separate words
     (0x00AD, 0x00AD),  # soft hyphen
@@ -102,12 +98,7 @@ def normalise(text: str) -> str:
     Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols are replaced
     with spaces. If no term remains ("To be or not to be?"), the lower-cased text is returned.
     """
-    return _normalise_words(normalise_unicode(text))
-
-
-def _normalise_words(text: str) -> str:
-    """Normalise a text as `normalise` does, but without Unicode normalisation."""
-    lower_text = text.lower()
+    lower_text = normalise_unicode(text).lower()
     terms = [
         term
         for term in lower_text.translate(_REMOVE_PUNCTUATION).split()
@@ -116,23 +107,19 @@ def _normalise_words(text: str) -> str:
     return " ".join(terms or lower_text.split())
 
 
-def tokenise_query(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
-    """Tokenise a query for the word-based networks: apply `normalise` (or its variant for text rule
-    1), spell out numbers."""
-    return _spell_digits(
-        _normalise_words(text if text_rule == 1 else normalise_unicode(text))
-    ).split()
+def tokenise_query(text: str) -> list[str]:
+    """Tokenise a query for the word-based networks: apply `normalise`, spell out numbers."""
+    return _spell_digits(normalise(text)).split()
 
 
-def tokenise_premise(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
+def tokenise_premise(text: str) -> list[str]:
     """Tokenise a premise for the word-based networks.
 
-    URLs are removed, numbers spelled out, punctuation marks replaced with named tokens, and
-    repeated tokens collapsed. Apostrophes inside words are deleted as in queries, so that "women's"
-    is the same term in both.
+    Unicode is normalised, URLs are removed, numbers spelled out, punctuation marks replaced with
+    named tokens, and repeated tokens collapsed. Apostrophes inside words are deleted as in queries,
+    so that "women's" is the same term in both.
     """
-    text = text if text_rule == 1 else normalise_unicode(text)
-    text = INNER_APOSTROPHE.sub("", remove_urls(text.lower()))
+    text = INNER_APOSTROPHE.sub("", remove_urls(normalise_unicode(text).lower()))
     words = _spell_digits(text.translate(_NAME_PUNCTUATION)).split()
     return [word for word, previous in zip(words, [None, *words], strict=False) if word != previous]
 

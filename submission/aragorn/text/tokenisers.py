@@ -4,14 +4,13 @@ import hashlib
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
 from aragorn.text import normalisation
-from aragorn.text.normalisation import LATEST_TEXT_RULE, TextRule, remove_urls, tokenise_prefix
+from aragorn.text.normalisation import remove_urls, tokenise_prefix
 from aragorn.text.vocabulary import InputUnit, Vocabulary
 
 
@@ -30,12 +29,11 @@ class Tokeniser(ABC):
     file: ClassVar[str]  # file in a checkpoint
     lengths: MaxLengths
     premise_key: str  # cache key: `tokenise_premise` is identical for tokenisers with equal keys
-    text_rule: TextRule = 1  # 1 for word pieces, which have their own Unicode normalisation
 
     @classmethod
     @abstractmethod
-    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
-        """Load a tokeniser from `file` in a directory; `text_rule` is that of the checkpoint."""
+    def load(cls, directory: Path, lengths: MaxLengths) -> Self:
+        """Load a tokeniser from `file` in a directory."""
 
     @abstractmethod
     def fits_embedding(self, row_count: int) -> bool:
@@ -71,37 +69,29 @@ class Tokeniser(ABC):
 
 
 class WordTokeniser(Tokeniser):
-    """Tokeniser of the word-based networks, which normalises texts by its text rule."""
+    """Tokeniser of the word-based networks."""
 
     file = "vocabulary.txt"
 
-    def __init__(
-        self, vocabulary: Vocabulary, lengths: MaxLengths, text_rule: TextRule = LATEST_TEXT_RULE
-    ) -> None:
-        self.vocabulary, self.lengths, self.text_rule = vocabulary, lengths, text_rule
-        self.premise_key = f"{lengths.premise} words by text rule {text_rule}"
+    def __init__(self, vocabulary: Vocabulary, lengths: MaxLengths) -> None:
+        self.vocabulary = vocabulary
+        self.lengths = lengths
+        self.premise_key = f"{lengths.premise} words"
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
-        return cls(Vocabulary.load(directory / cls.file), lengths, text_rule)
-
-    def to_config(self) -> dict[str, Any]:
-        """Return the tokeniser's entries in a checkpoint's config.json; the text rule is omitted if
-        it is 1."""
-        return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
+    def load(cls, directory: Path, lengths: MaxLengths) -> Self:
+        return cls(Vocabulary.load(directory / cls.file), lengths)
 
     def fits_embedding(self, row_count: int) -> bool:
         return row_count == len(self.vocabulary)
 
     def encode_query(self, text: str) -> list[int]:
-        return self.vocabulary.get_ids(
-            normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query]
-        )
+        return self.vocabulary.get_ids(normalisation.tokenise_query(text)[: self.lengths.query])
 
     def tokenise_premise(self, text: str) -> list[str]:
         """Return the words of a raw premise, interned to save memory."""
-        tokenise = partial(normalisation.tokenise_premise, text_rule=self.text_rule)
-        return [sys.intern(word) for word in tokenise_prefix(text, self.lengths.premise, tokenise)]
+        words = tokenise_prefix(text, self.lengths.premise, normalisation.tokenise_premise)
+        return [sys.intern(word) for word in words]
 
     def to_ids(self, tokens: list[str]) -> list[int]:
         return self.vocabulary.get_ids(tokens)
@@ -147,8 +137,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
 
 
 class WordPieceTokeniser(BaseWordPieceTokeniser, Tokeniser):
-    """Tokeniser of the BERT networks; text rules do not apply, since the tokenizer normalises
-    Unicode."""
+    """Tokeniser of the BERT networks, which normalises Unicode itself."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
         super().__init__(tokenizer)
@@ -158,7 +147,7 @@ class WordPieceTokeniser(BaseWordPieceTokeniser, Tokeniser):
         )
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule = 1) -> Self:
+    def load(cls, directory: Path, lengths: MaxLengths) -> Self:
         return cls(load_tokenizer(directory), lengths)
 
     def encode_query(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tests of checkpoints of rankers and enrichers: loading, fingerprints, probes, and pickling by
+"""Tests of checkpoints of rankers and taggers: loading, fingerprints, probes, and pickling by
 path."""
 
 import pickle
@@ -12,18 +12,18 @@ import torch
 from aragorn.engine.base import CPU
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint_io import NetworkCheckpoint
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.systems.execution import CheckpointStore
 from safetensors.torch import load, save
 
 from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
 
 LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {
-    "knrm": load_checkpoint, "deepct": load_enricher, "targer": load_enricher,
+    "knrm": load_checkpoint, "deepct": load_tagger, "targer": load_tagger,
 }  # fmt: skip
 HALF_PRECISION = {  # prefixes of the weights that are stored in float16
-    "knrm": "embedding.", "deepct": "encoder.", "targer": ("embedding.", "ahead.", "back."),
+    "knrm": "embedding.", "deepct": "encoder.", "targer": ("embedding.", "forward_rnn.", "backward_rnn."),
 }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_changed_files_change_the_fingerprint(
 @pytest.mark.parametrize(("name", "target", "replacement"), [
     ("knrm", "aragorn.text.normalisation.load_stop_words", frozenset),
     ("knrm", "aragorn.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
-    ("deepct", "aragorn.models.enrichers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
+    ("deepct", "aragorn.models.taggers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
     ("deepct", "aragorn.text.passages.SENTENCE_END", re.compile("(?!)")),
     ("targer", "aragorn.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
 ])  # fmt: skip
@@ -95,7 +95,7 @@ def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch
     assert (unpickled.fingerprint, unpickled.directory) == (checkpoint.fingerprint, directory)
     monkeypatch.setattr(type(checkpoint), "load", None)
     assert pickle.loads(pickled) is unpickled  # loaded once per process
-    for kind in (RankerCheckpoint, EnricherCheckpoint):
+    for kind in (RankerCheckpoint, TaggerCheckpoint):
         with pytest.raises(TypeError, match="not loaded from a directory"):
             pickle.dumps(kind(checkpoint.network, checkpoint.tokeniser, "a test"))
 

@@ -15,12 +15,12 @@ import torch
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
 from aragorn.inference import enrichment
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
-from aragorn.models.enricher import Enricher, TokenAnnotation
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.rankers.knrm import KNRM
+from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
@@ -102,8 +102,8 @@ DOCNOS = [f"d{index:03}" for index in range(600)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
-class LengthWeighting(Enricher[list[str]]):
-    """An enricher that weights each word by its length; words of one or two letters are not
+class LengthWeighting(Tagger[list[str]]):
+    """A tagger that weights each word by its length; words of one or two letters are not
     indexed."""
 
     output_name = "length"
@@ -124,15 +124,15 @@ class LengthWeighting(Enricher[list[str]]):
 
 
 @pytest.fixture
-def checkpoint() -> EnricherCheckpoint:
+def checkpoint() -> TaggerCheckpoint:
     sentences = SimpleNamespace(
         split=lambda text: [part.split() for part in text.split(".") if part.strip()]
     )
-    return EnricherCheckpoint(LengthWeighting(None), cast(Any, sentences), "a test")
+    return TaggerCheckpoint(LengthWeighting(None), cast(Any, sentences), "a test")
 
 
 def enrich(
-    checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOCNOS)
+    checkpoint: TaggerCheckpoint, directory: Path, count: int = len(DOCNOS)
 ) -> enrichment.FrequencyLoader:
     """Enrich the first `count` documents of the collection and return the loader of their term
     frequencies."""
@@ -149,7 +149,7 @@ def enrich(
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])
 def test_frequencies_are_read_across_shards(
-    start: int, end: int, checkpoint: EnricherCheckpoint, tmp_path: Path
+    start: int, end: int, checkpoint: TaggerCheckpoint, tmp_path: Path
 ) -> None:
     expected = enrich_texts(TEXTS, checkpoint, CPU)
     assert (expected[13], expected[1]) == ({}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
@@ -163,7 +163,7 @@ def test_time_and_size_are_estimated_first(
     count: int,
     workers: int,
     minutes: float,
-    checkpoint: EnricherCheckpoint,
+    checkpoint: TaggerCheckpoint,
     tmp_path: Path,
     monkeypatch: Patch,
     caplog: Log,
@@ -180,7 +180,7 @@ def test_time_and_size_are_estimated_first(
     assert "to enrich" not in caplog.text
 
 
-def test_index_sums_passage_frequencies(checkpoint: EnricherCheckpoint, tmp_path: Path) -> None:
+def test_index_sums_passage_frequencies(checkpoint: TaggerCheckpoint, tmp_path: Path) -> None:
     def build(settings: IndexSettings) -> TermIndex:
         store, lookup = (
             ArtifactStore(tmp_path / settings.stemmer, {}),

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from aragorn.models.enricher import TokenAnnotation
+from aragorn.models.tagger import TokenAnnotation
 from aragorn.search.snippets import (
     WEIGHT_LEVELS,
     Highlight,

@@ -191,7 +191,7 @@ def test_prepared_data_are_independent_of_systems() -> None:
 
 def test_program_has_all_networks_but_no_search() -> None:
     files = {*module.list_program_files()}
-    for name in ("rankers", "enrichers"):
+    for name in ("rankers", "taggers"):
         assert {*(ROOT / "submission" / "aragorn" / "models" / name).glob("*.py")} <= files
     assert not files & {module.find_module_file(name) for name in module.REPORTING_MODULES}
     assert not any(

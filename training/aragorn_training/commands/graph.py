@@ -211,21 +211,21 @@ class _Graph:
         return self._add_data("vectors", flags, name=get_default_folder_name(method))
 
     def _add_grid(self, name: str) -> None:
-        """Add the tuning of a lexical system; the smallest grid of an enricher caches the enriched
+        """Add the tuning of a lexical system; the smallest grid of a tagger caches the enriched
         documents for the others."""
         paths = {
             grid: configs.find("grid", grid, self._sources.recipes_dir)
             for grid in configs.list_names("grid")
         }
         grids = {grid: load_grid(str(path)).points for grid, path in paths.items()}
-        enricher = grids[name][0].enrichment
+        tagger = grids[name][0].enrichment
         requires = []
-        if enricher:
-            same_enricher = [grid for grid in grids if grids[grid][0].enrichment == enricher]
-            smallest = min(same_enricher, key=lambda grid: len(grids[grid]))
-            requires = [enricher, *([smallest] if smallest != name else [])]
+        if tagger:
+            same_tagger = [grid for grid in grids if grids[grid][0].enrichment == tagger]
+            smallest = min(same_tagger, key=lambda grid: len(grids[grid]))
+            requires = [tagger, *([smallest] if smallest != name else [])]
         command = ("tune", paths[name], *self._judge())
-        self._add_checkpoint(name, command, requires, self._missing_qrels, bool(enricher))
+        self._add_checkpoint(name, command, requires, self._missing_qrels, bool(tagger))
 
     def _add_combination(self, name: str) -> None:
         """Add an ensemble or a re-ranking by quality, whose components are checkpoints."""

@@ -45,12 +45,12 @@ def load_training_pairs(
     premises: list[list[int]] = []
     negatives: list[str] = []
     rows: dict[str, int] = {}
-    columns = ["docno", "conclusion", "premise", "unrelated_docnos"]
+    columns = ["docno", "conclusion", "premise", "negatives"]
     for row in iter_rows(work_dir / f"train.{input_unit}.parquet", columns, work_dir):
         rows[row["docno"]] = len(queries)
         queries.append(tokeniser.encode_query(row["conclusion"]))
         premises.append(encode_premise(tokeniser, input_unit, row["premise"]))
-        negatives.append(row["unrelated_docnos"][0])
+        negatives.append(row["negatives"][0])
     if hard_negatives:
         kind = f"pairs --hard-negatives {hard_negatives}"
         hard_negative_rows = iter_rows(
@@ -77,7 +77,7 @@ def load_validation_queries(
         groups.setdefault(row["normalised_conclusion"], []).append(row_index)
     candidates = [
         positives
-        + [rows[docno] for positive in positives for docno in table[positive]["unrelated_docnos"]]
+        + [rows[docno] for positive in positives for docno in table[positive]["negatives"]]
         for positives in groups.values()
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]

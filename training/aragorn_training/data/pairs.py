@@ -44,7 +44,7 @@ PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
 
 TABLE_SCHEMA = pa.schema({
     "docno": pa.string(), "conclusion": pa.string(), "normalised_conclusion": pa.string(), "premise": pa.string(),
-    "unrelated_docnos": pa.list_(pa.string()),  # docnos of the negatives
+    "negatives": pa.list_(pa.string()),  # docnos of the negatives
 })  # fmt: skip
 
 

@@ -47,7 +47,7 @@ SCHEMA = pa.schema({
     "topic": pa.list_(pa.string()),  # words that match the topic
     "conclusion": pa.list_(pa.string()),  # words that match the conclusion
     "judged": pa.bool_(),  # argument is judged
-    "found": pa.bool_(),  # argument is pooled: in the top 50 of a run
+    "pooled": pa.bool_(),  # argument is pooled: in the top 50 of a run
 })  # fmt: skip
 # Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by
 # document set and reference.
@@ -144,7 +144,7 @@ def _write_passages(
                 {
                     **row,
                     "judged": row["docno"] in judged_docnos,
-                    "found": row["docno"] in pooled_docnos,
+                    "pooled": row["docno"] in pooled_docnos,
                 }
                 for argument in arguments.iloc[block].itertuples()
                 for row in _split_argument(argument, topics, stems)
@@ -172,7 +172,7 @@ def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFram
     passages: Counter[str] = Counter()
     without_relevant_word: Counter[tuple[str, str]] = Counter()
     variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
-    columns = ["topic", "conclusion", "judged", "found"]
+    columns = ["topic", "conclusion", "judged", "pooled"]
     for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
@@ -231,7 +231,7 @@ def is_in_document_set(row: dict[str, Any], document_set: str) -> bool:
     """Return whether a passage belongs to a document set: all, unjudged, or unpooled (neither
     judged nor pooled)."""
     return document_set == "all" or not (
-        row["judged"] or (document_set == "unpooled" and row["found"])
+        row["judged"] or (document_set == "unpooled" and row["pooled"])
     )
 
 

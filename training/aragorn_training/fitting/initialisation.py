@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from aragorn.errors import CheckpointError, UsageError
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
 from aragorn.inference.pretrained import (
     CONFIG_FILE,
     TOKENISER_FILE,
@@ -15,10 +14,11 @@ from aragorn.inference.pretrained import (
     PretrainedEncoder,
 )
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.bert import BERTNetwork, BERTRanker
-from aragorn.models.enricher import Enricher
 from aragorn.models.network import Network
 from aragorn.models.ranker import LatentRanker, Ranker
+from aragorn.models.tagger import Tagger
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
@@ -189,9 +189,9 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
         }
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
-    if isinstance(network, Enricher):
+    if isinstance(network, Tagger):
         passage_tokeniser = network.tokeniser_class.load(pretrained.folder, network.config)
-        return TrainableNetwork(EnricherCheckpoint, network, passage_tokeniser, pretrained, origin)
+        return TrainableNetwork(TaggerCheckpoint, network, passage_tokeniser, pretrained, origin)
     assert isinstance(network, Ranker)
     tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
     return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, origin)

@@ -19,16 +19,22 @@ from aragorn.inference.checkpoint_io import (
     NetworkCheckpoint,
     build_from_config,
 )
-from aragorn.inference.enricher_checkpoint import PROBE_TEXTS
 from aragorn.inference.ranker_checkpoint import TOLERANCE
-from aragorn.models.enrichers.targer import TARGER
+from aragorn.inference.tagger_checkpoint import PROBE_TEXTS
+from aragorn.models.taggers.targer import TARGER
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
 from torch import Tensor, nn
 from torch.nn import functional
 
 # copied into a tagger
-TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.")
+TRANSFERRED_LAYERS = (
+    "embedding.",
+    "char_embedding.",
+    "convolution.",
+    "forward_rnn.",
+    "backward_rnn.",
+)
 
 
 class LanguageModel(TARGER):
@@ -97,7 +103,7 @@ class _ProbeRow(msgspec.Struct):
     """A probe text, and the mean log-likelihoods of its passages per direction."""
 
     text: str
-    log_likelihoods: list[float] = msgspec.field(name="likelihoods")
+    log_likelihoods: list[float]
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
         """Raise CheckpointError if the recomputed log-likelihoods differ."""

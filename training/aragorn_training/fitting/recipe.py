@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import torch
-from aragorn.models import enrichers, rankers
+from aragorn.models import rankers, taggers
 from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
 from msgspec import Meta
@@ -66,8 +66,8 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of a recipe that do not depend on its training task."""
 
-    ranker: str | None = None  # exactly one of ranker and enricher is set
-    enricher: str | None = None
+    ranker: str | None = None  # exactly one of ranker and tagger is set
+    tagger: str | None = None
     seed: NonNegativeInt = 0
     max_terms: NonNegativeInt = 0  # vocabulary size: most frequent words; 0: all
     network: dict[str, Any] = {}  # fields of the network's Config
@@ -79,9 +79,9 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     note: str | None = None  # printed on the checkpoint's card
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless exactly one of `ranker` and `enricher` is set."""
-        if (self.ranker is None) == (self.enricher is None):
-            raise ValueError("set exactly one of `ranker` and `enricher` to a network's name")
+        """Raise ValueError unless exactly one of `ranker` and `tagger` is set."""
+        if (self.ranker is None) == (self.tagger is None):
+            raise ValueError("set exactly one of `ranker` and `tagger` to a network's name")
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -126,7 +126,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the task does not support the recipe's network or one of its
         [training] settings."""
-        name, table = recipe.ranker or recipe.enricher, f"[{self.get_table_name()}]"
+        name, table = recipe.ranker or recipe.tagger, f"[{self.get_table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
             networks = " or ".join(self.supported_networks)
             raise ValueError(
@@ -134,7 +134,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             )
         if not self.supported_networks and recipe.ranker is None:
             raise ValueError(
-                f"{table} supports rankers, but {name} is an enricher; change the network or the task table"
+                f"{table} supports rankers, but {name} is a tagger; change the network or the task table"
             )
         for key in self.pairwise_only:
             if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
@@ -145,7 +145,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return (
             rankers.get_ranker_class(recipe.ranker)
             if recipe.ranker is not None
-            else enrichers.get_enricher_class(recipe.enricher or "")
+            else taggers.get_tagger_class(recipe.tagger or "")
         )
 
     def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:

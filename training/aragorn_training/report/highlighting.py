@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from aragorn.explanation import TextSpan
-from aragorn.models.enricher import TokenAnnotation
+from aragorn.models.tagger import TokenAnnotation
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import LexicalStage

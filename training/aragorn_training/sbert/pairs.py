@@ -20,7 +20,7 @@ from aragorn_training.data.work_directory import iter_rows
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
     """Load the arguments of a split, `docno conclusion normalised_conclusion premise
-    unrelated_docnos`, from `work_dir`."""
+    negatives`, from `work_dir`."""
     table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
     truncated_conclusions = {
         text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query)
@@ -38,7 +38,7 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
     """
     selected_arguments = train.iloc[subsample(np.arange(len(train)), n, rng)]
     negatives = train.set_index("docno")["premise"].loc[
-        [docnos[0] for docnos in selected_arguments["unrelated_docnos"]]
+        [docnos[0] for docnos in selected_arguments["negatives"]]
     ]
     positives = pd.DataFrame(
         {

@@ -47,7 +47,7 @@ MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
 class Options(StudyOptions, PrecisionOptions, CheckpointOptions, TuningOptions, InputOptions):
     """Options of the study."""
 
-    enrichments: tuple[str, ...] = argument(help="name of an enricher's checkpoint")
+    enrichments: tuple[str, ...] = argument(help="name of a tagger's checkpoint")
     grids: tuple[str, ...] = option(
         MODEL_GRIDS,
         "--grid",
@@ -66,7 +66,7 @@ def run(options: Options) -> pd.DataFrame:
         point selected on the other folds; `difference` from unenriched documents with its interval;
         p values, Holm-corrected over all enrichments and models. Topic sets are ALL_TOPICS and, if
         there are several qrels files, the topics of each file, by its name. Control rows, excluded
-        from the correction: unenriched documents restricted to the field of an enricher that reads
+        from the correction: unenriched documents restricted to the field of a tagger that reads
             one field only.
     """
     qrels_files = index_files_by_name(options.qrels, "qrels")

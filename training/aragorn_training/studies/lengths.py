@@ -29,7 +29,7 @@ COLUMNS = ["max", "min", "mean", "median", "sd"]
 class Options(StudyOptions, PrecisionOptions, CheckpointOptions, InputOptions):
     """Options of the study."""
 
-    enrichments: tuple[str, ...] = argument(help="name of an enricher's checkpoint")
+    enrichments: tuple[str, ...] = argument(help="name of a tagger's checkpoint")
 
 
 def run(options: Options) -> pd.DataFrame:

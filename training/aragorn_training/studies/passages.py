@@ -49,7 +49,7 @@ def run(options: Options) -> pd.DataFrame:
     topics, stems = read_topics(files), TermAnalyser("porter")
     passages = pd.read_parquet(get_passages_dir(options.work_dir) / PASSAGES)
     long = pd.DataFrame(
-        {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["found"]}
+        {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["pooled"]}
     )
     long["topic"], long["conclusion"] = (
         passages["topic"].str.len() > 0,

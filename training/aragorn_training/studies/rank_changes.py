@@ -33,7 +33,7 @@ VARIANTS = ("original", "enriched")
 class Options(StudyOptions, PrecisionOptions, CheckpointOptions, QrelsOptions, InputOptions):
     """Options of the study."""
 
-    enrichment: str = argument(help="name of an enricher's checkpoint")
+    enrichment: str = argument(help="name of a tagger's checkpoint")
     topic: str = option("1", metavar="QID", help="topic; that of Hollatz 2022, section 5.2: 1")
 
 

@@ -9,7 +9,7 @@ import msgspec
 from aragorn.errors import suggest
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.bert_config import QUERY_LENGTH
-from aragorn.models.enricher import Enricher
+from aragorn.models.tagger import Tagger
 from aragorn.registry import list_module_names, load_class
 from aragorn.text.tokenisers import MaxLengths
 
@@ -98,5 +98,5 @@ def _check_network_settings(recipe: Recipe) -> None:
         )
     if not is_bert and recipe.encoder != EncoderSettings():
         raise ValueError(f"{network_class.get_name()} has no pretrained encoder; remove [encoder]")
-    if issubclass(network_class, Enricher) and recipe.lengths != MaxLengths():
-        raise ValueError("[lengths] is for rankers; set an enricher's lengths in [network]")
+    if issubclass(network_class, Tagger) and recipe.lengths != MaxLengths():
+        raise ValueError("[lengths] is for rankers; set a tagger's lengths in [network]")

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from aragorn.errors import UsageError
 from aragorn.inference.device import batch_by_tokens
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
-from aragorn.models.enrichers.targer import TARGER
 from aragorn.models.padding import pad
+from aragorn.models.taggers.targer import TARGER
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from torch import Tensor
@@ -118,7 +118,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             network.load_state_dict(network.state_dict() | pretrained)
             origin["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
         return TrainableNetwork(
-            EnricherCheckpoint,
+            TaggerCheckpoint,
             network,
             SurfaceTokeniser(vocabulary, network.config.longest),
             None,

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.models.enrichers.deepct import DeepCT
 from aragorn.models.padding import PaddedTexts, pad
+from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
 from torch import Tensor
 

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
-PARAMETERS = ["documents", "weight"]
+PARAMETERS = ["depth", "weight"]
 ORIGINAL_ORDER = "original order"
 
 

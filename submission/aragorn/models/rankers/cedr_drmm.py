@@ -33,11 +33,11 @@ class CEDRDRMM(BERTRanker):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         bert_config = self.encoder.bert.config
-        self.first = nn.Linear(
+        self.fc1 = nn.Linear(
             BINS * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size, HIDDEN
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.second = nn.Linear(HIDDEN, 1)
+        self.fc2 = nn.Linear(HIDDEN, 1)
 
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
@@ -81,4 +81,4 @@ class CEDRDRMM(BERTRanker):
         histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))
         cls = pairs.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
         features = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
-        return torch.squeeze(self.second(self.dropout(self.first(features).relu())), -1)
+        return torch.squeeze(self.fc2(self.dropout(self.fc1(features).relu())), -1)

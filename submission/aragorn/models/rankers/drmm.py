@@ -56,12 +56,12 @@ class DRMM(TopicRanker):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        first, second = config.hidden
+        units1, units2 = config.hidden
         self.embedding = FrozenEmbedding(config.vocabulary, config.dimensions)
-        self.first = nn.Linear(config.bins, first)
-        self.second = nn.Linear(first, second)
+        self.fc1 = nn.Linear(config.bins, units1)
+        self.fc2 = nn.Linear(units1, units2)
         self.dropout = nn.Dropout(config.dropout)
-        self.third = nn.Linear(second, 1)
+        self.fc3 = nn.Linear(units2, 1)
         self.gate = nn.Linear(config.dimensions, 1, bias=False)
 
     def forward(
@@ -82,7 +82,7 @@ class DRMM(TopicRanker):
         rows. Each document position contributes its bin's input, ln(count + c) - ln c, divided by
         the bin's count, so that a bin's positions add up to it.
         """
-        bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
+        bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.fc1.weight
         words = torch.unique(queries)
         batches = torch.split(
             torch.arange(self.config.vocabulary, device=words.device), VOCABULARY_BATCH
@@ -97,7 +97,7 @@ class DRMM(TopicRanker):
         bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         # first-layer output of an empty histogram
-        empty_output = self.first.bias + log(smoothing) * weight.sum(1)
+        empty_output = self.fc1.bias + log(smoothing) * weight.sum(1)
 
         def score(
             query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
@@ -130,11 +130,11 @@ class DRMM(TopicRanker):
         similarity = self.compute_similarity(query, document)
         is_known, config = get_known_mask(document, document_mask)[:, None], self.config
         histogram = build_histogram(
-            similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype
+            similarity, is_known, config.bins, config.smoothing, self.fc1.weight.dtype
         )
         return (
             self.compute_gates(query, query_mask),
-            self.compute_matches(self.first(histogram)),
+            self.compute_matches(self.fc1(histogram)),
             similarity,
         )
 
@@ -149,7 +149,7 @@ class DRMM(TopicRanker):
     def compute_matches(self, hidden: Tensor) -> Tensor:
         """Compute match scores (…) from the first layer's output (…, H), before its activation."""
         hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, twice as fast as torch.tanh
-        return torch.squeeze(self.third(self.dropout(self.second(hidden).tanh())), -1).tanh()
+        return torch.squeeze(self.fc3(self.dropout(self.fc2(hidden).tanh())), -1).tanh()
 
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
         """Compute the gates (B, Q): a softmax over the query's known words, 0 for unknown words and

@@ -26,7 +26,7 @@ class GRU(SiameseRanker):
     """A linear layer over the mean hidden states of a bidirectional GRU that query and document
     share."""
 
-    half_precision_prefixes = ("embedding.", "ahead.", "back.")
+    half_precision_prefixes = ("embedding.", "forward_rnn.", "backward_rnn.")
 
     @dataclass(frozen=True)
     class Config:
@@ -46,7 +46,7 @@ class GRU(SiameseRanker):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocabulary, config.dimensions, padding_idx=0)
-        self.ahead, self.back = (
+        self.forward_rnn, self.backward_rnn = (
             nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2)
         )
         self.dropout = nn.Dropout(config.dropout)
@@ -103,7 +103,9 @@ class GRU(SiameseRanker):
             -1
         )
         # (B, L, H)
-        forward, backward, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)
+        forward, backward, reversal = run_bidirectional(
+            self.forward_rnn, self.backward_rnn, vectors, mask
+        )
         is_known_reversed = is_known.gather(1, reversal) & mask
         totals = (
             (forward * is_known.unsqueeze(-1)).sum(1),

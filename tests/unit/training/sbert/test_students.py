@@ -205,7 +205,7 @@ def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) 
         assert (by_premise.loc[second, "conclusion"] == first) == (label == 1)
     docnos, negatives = (
         by_premise.loc[pairs["second"], "docno"].tolist(),
-        train.set_index("docno")["unrelated_docnos"],
+        train.set_index("docno")["negatives"],
     )
     assert len({*docnos[:50]}) == 50
     assert docnos[50:] == [negatives[docno][0] for docno in docnos[:50]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from aragorn.errors import InputError
 from aragorn.models.crf import FORBIDDEN_SCORE
-from aragorn.models.enrichers.targer import TARGER
+from aragorn.models.taggers.targer import TARGER
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn_training.data.datasets.argument_components import TaggedDocument
@@ -41,7 +41,7 @@ def build_tagger() -> TARGER:
         len(READER.vocabulary),
         TAGS,
         dimensions=6,
-        letter_dimensions=4,
+        character_dimensions=4,
         filters=3,
         hidden=5,
         longest=4,
@@ -133,7 +133,7 @@ def build_model() -> LanguageModel:
         len(MODEL_READER.vocabulary),
         (),
         dimensions=6,
-        letter_dimensions=4,
+        character_dimensions=4,
         filters=3,
         hidden=5,
         longest=6,

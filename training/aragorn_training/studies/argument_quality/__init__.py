@@ -84,7 +84,7 @@ def run(options: Options) -> Result:
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(
-            f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe"
+            f"the recipe of {recipe.ranker or recipe.tagger} has no [quality] table; choose a tfr_bert recipe"
         )
     settings = list(dict.fromkeys(options.parts))
     device = choose_device(options.device)

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from aragorn.models.bert import BERTNetwork, TextEncoder
 from aragorn.models.bert_config import EncoderConfig
-from aragorn.models.enricher import Enricher, TokenAnnotation
 from aragorn.models.padding import pad
+from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
 
 INIT_STD = 0.02  # standard deviation of the initial weights
 
 
-class DeepCT(BERTNetwork, Enricher[Passage]):
+class DeepCT(BERTNetwork, Tagger[Passage]):
     """A linear layer, without activation, over the BERT vector of each word's first word piece."""
 
     tokeniser_class = WordPiecePassageTokeniser

@@ -13,9 +13,9 @@ import pytest
 import torch
 from aragorn.engine.base import CPU
 from aragorn.explain import explain
-from aragorn.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from aragorn.inference.enrichment import enrich_texts
-from aragorn.models.enrichers.targer import TARGER
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
+from aragorn.models.taggers.targer import TARGER
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.lexical import LexicalStage
 from aragorn_training.__main__ import main
@@ -32,11 +32,11 @@ from tests.unit.training.data.tagging_files import write_tagged
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
-TARGER_RECIPE = """enricher = "targer"
+TARGER_RECIPE = """tagger = "targer"
 max_terms = 40
 [network]
 dimensions = 6
-letter_dimensions = 4
+character_dimensions = 4
 filters = 3
 hidden = 12
 dropout = 0.1
@@ -204,19 +204,19 @@ assert isinstance(STAGE, LexicalStage)
 
 
 def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Execute) -> None:
-    filtered, enricher = (
+    filtered, tagger = (
         STAGE.get_index(execute()),
-        load_enricher(checkpoints_copy / "targer_essays"),
+        load_tagger(checkpoints_copy / "targer_essays"),
     )
-    network = enricher.network
+    network = tagger.network
     assert isinstance(network, TARGER)
     with torch.no_grad():
         network.emission.bias[1 + network.config.tags.index("I-P")] += 1e4  # all words are kept
     save_network(
         checkpoints_copy / "targer_essays",
-        EnricherCheckpoint,
+        TaggerCheckpoint,
         network,
-        enricher.tokeniser,
+        tagger.tokeniser,
         {},
         UNTRAINED,
         "# test\n",
@@ -248,19 +248,17 @@ def test_explain_marks_claims_and_premises(
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", marked) == text
-    enricher = load_enricher(all_checkpoints_dir / "targer_essays")
+    tagger = load_tagger(all_checkpoints_dir / "targer_essays")
     tagged = [
         word
-        for passage in enricher.tokeniser.split(text)
-        for word in enricher.network.annotate([passage])[0]
+        for passage in tagger.tokeniser.split(text)
+        for word in tagger.network.annotate([passage])[0]
     ]
     for part in ("claim", "premise"):
         words = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", marked)).split()
         assert (
             words
-            == [
-                word.surface for word in tagged if enricher.network.get_component_type(word) == part
-            ]
+            == [word.surface for word in tagged if tagger.network.get_component_type(word) == part]
             != []
         )
     assert (
@@ -291,9 +289,9 @@ def test_document_lengths_count_kept_components(
     assert table.loc["args.me", "mean"] == pytest.approx(
         np.mean([len(text.split()) for text in texts]), abs=0.01
     )
-    enricher = load_enricher(all_checkpoints_dir / "targer_essays")
+    tagger = load_tagger(all_checkpoints_dir / "targer_essays")
     sizes = np.array(
-        [sum(frequencies.values()) for frequencies in enrich_texts(texts, enricher, CPU)]
+        [sum(frequencies.values()) for frequencies in enrich_texts(texts, tagger, CPU)]
     )
     expected = [
         sizes.max(),
@@ -412,7 +410,7 @@ def test_prepare_passages_labels_words_and_counts(
         [],
     ]
     assert table["judged"].tolist() == [False, False, True, True, False]
-    assert table["found"].tolist() == [False] * 4 + [True]
+    assert table["pooled"].tolist() == [False] * 4 + [True]
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
     assert rows == [
         ["all", "topic", "5", "60.0", "23.0"], ["all", "conclusion", "5", "20.0", "23.0"], ["all", "both", "5", "20.0", "22.7"],

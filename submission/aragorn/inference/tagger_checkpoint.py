@@ -1,4 +1,4 @@
-"""Load enricher checkpoints (see `checkpoint_io`); the probe consists of texts with their token
+"""Load tagger checkpoints (see `checkpoint_io`); the probe consists of texts with their token
 annotations."""
 
 from itertools import chain, zip_longest
@@ -15,8 +15,8 @@ from aragorn.inference.checkpoint_io import (
     build_from_config,
 )
 from aragorn.inference.ranker_checkpoint import PROBE_PAIRS, TOLERANCE
-from aragorn.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
-from aragorn.models.enrichers import get_enricher_class
+from aragorn.models.tagger import PassageTokeniser, Tagger, TokenAnnotation
+from aragorn.models.taggers import get_tagger_class
 
 PROBE_SENTENCES = (
     "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … "
@@ -25,15 +25,15 @@ PROBE_SENTENCES = (
 PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
 
-class EnricherConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields of an enricher checkpoint's config.json, except the version."""
+class TaggerConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of a tagger checkpoint's config.json, except the version."""
 
-    enricher: str
+    tagger: str
     config: dict[str, Any]
     pretrained: EncoderReference | None = None
 
 
-class EnricherProbe(msgspec.Struct):
+class TaggerProbe(msgspec.Struct):
     """A probe text with the expected annotations of each passage."""
 
     text: str
@@ -64,7 +64,7 @@ class EnricherProbe(msgspec.Struct):
             )
             raise CheckpointError(
                 f"{file}: for {abbreviate(self.text, 40)!r} this code computes {actual}, but the checkpoint stores {expected}; "
-                "the text processing or the network has changed: retrain the enricher"
+                "the text processing or the network has changed: retrain the tagger"
             )
 
 
@@ -78,26 +78,24 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
     )
 
 
-class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
-    """A loaded enricher and its passage tokeniser."""
+class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
+    """A loaded tagger and its passage tokeniser."""
 
-    name_key, probe_type = "enricher", EnricherProbe
+    name_key, probe_type = "tagger", TaggerProbe
 
     @classmethod
-    def build(cls, directory: Path, config: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
-        fields = msgspec.convert(config, EnricherConfig)
-        enricher = build_from_config(get_enricher_class(fields.enricher), fields.config)
-        return enricher, enricher.tokeniser_class.load(directory, enricher.config)
+    def build(cls, directory: Path, config: Any) -> tuple[Tagger[Any], PassageTokeniser[Any]]:
+        fields = msgspec.convert(config, TaggerConfig)
+        tagger = build_from_config(get_tagger_class(fields.tagger), fields.config)
+        return tagger, tagger.tokeniser_class.load(directory, tagger.config)
 
     @staticmethod
-    def run_probe(network: Enricher[Any], tokeniser: PassageTokeniser[Any]) -> list[EnricherProbe]:
+    def run_probe(network: Tagger[Any], tokeniser: PassageTokeniser[Any]) -> list[TaggerProbe]:
         """Annotate the passages of each probe text, one passage at a time."""
         return [
-            EnricherProbe(
-                text, [network.annotate([passage])[0] for passage in tokeniser.split(text)]
-            )
+            TaggerProbe(text, [network.annotate([passage])[0] for passage in tokeniser.split(text)])
             for text in PROBE_TEXTS
         ]
 
 
-load_enricher = EnricherCheckpoint.load
+load_tagger = TaggerCheckpoint.load

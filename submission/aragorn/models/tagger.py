@@ -1,4 +1,4 @@
-"""Interface of enrichers: networks that label or weight the tokens of passages."""
+"""Interface of taggers: networks that label or weight the tokens of passages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from aragorn.models.network import Network, StoredTokeniser
 
 
 class TokenAnnotation(NamedTuple):
-    """A token of a passage with an enricher's weight or label."""
+    """A token of a passage with a tagger's weight or label."""
 
     surface: str  # normalised as for lookup and indexing
     start: int  # character offset in the passage
     end: int
     weight: float
-    label: str = ""  # tag; empty if the enricher only weights tokens
+    label: str = ""  # tag; empty if the tagger only weights tokens
 
 
 class Passage(Protocol):
-    """Interface of passages: spans of text that are an enricher's input."""
+    """Interface of passages: spans of text that are a tagger's input."""
 
     @property
     def text(self) -> str: ...
@@ -37,14 +37,14 @@ class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load the tokeniser of an enricher with this Config. Raises OSError or ValueError if a
+        """Load the tokeniser of a tagger with this Config. Raises OSError or ValueError if a
         file is missing or invalid."""
 
     def split(self, text: str) -> Sequence[PassageT_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""
 
 
-class Enricher(Network, ABC, Generic[PassageT]):
+class Tagger(Network, ABC, Generic[PassageT]):
     """A network that labels or weights each token of a passage, independently of padding, batch
     composition and order."""
 

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aragorn.models.crf import CRF
-from aragorn.models.enricher import Enricher, TokenAnnotation
 from aragorn.models.layers import gather_positions, run_bidirectional
 from aragorn.models.padding import pad
+from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.text.surface_tokens import (
     CHARACTER_ID_COUNT,
     CHARACTERS_PER_TOKEN,
@@ -41,7 +41,7 @@ CHARACTER_CNN_BATCH = 32
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class TARGER(Enricher[SurfacePassage]):
+class TARGER(Tagger[SurfacePassage]):
     """A CRF tagger whose bidirectional RNN reads word vectors and character-CNN features.
 
     Each distinct word of a batch is encoded once, so that all its occurrences share their character
@@ -54,18 +54,18 @@ class TARGER(Enricher[SurfacePassage]):
     component_types = ("claim", "premise")
     # the RNN's time depends on the length of passages and hardly on their number
     min_batch_tokens = 16_384
-    half_precision_prefixes = ("embedding.", "ahead.", "back.")
+    half_precision_prefixes = ("embedding.", "forward_rnn.", "backward_rnn.")
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` and `letters` count embedding rows, with those
+        """Configuration of the network; `vocabulary` and `characters` count embedding rows, with those
         for padding and unknown."""
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
-        letters: int = CHARACTER_ID_COUNT
+        characters: int = CHARACTER_ID_COUNT
         dimensions: int = 100
-        letter_dimensions: int = 25
+        character_dimensions: int = 25
         filters: int = 30  # filters per character dimension
         window: int = 3
         cell: Literal["lstm", "gru"] = "lstm"
@@ -92,16 +92,16 @@ class TARGER(Enricher[SurfacePassage]):
                 f"longest (maximum passage length in tokens) is {config.longest}; expected at least 1"
             )
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
-        self.letters = _create_embedding(config.letters, config.letter_dimensions)
-        character_width = config.letter_dimensions * config.filters
+        self.char_embedding = _create_embedding(config.characters, config.character_dimensions)
+        character_width = config.character_dimensions * config.filters
         self.convolution = nn.Conv1d(
-            config.letter_dimensions,
+            config.character_dimensions,
             character_width,
             config.window,
-            groups=config.letter_dimensions,
+            groups=config.character_dimensions,
         )
         rnn_class, width = RNN_CLASSES[config.cell], config.dimensions + character_width
-        self.ahead, self.back = (
+        self.forward_rnn, self.backward_rnn = (
             rnn_class(width, config.hidden, batch_first=True) for _ in range(2)
         )
         self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
@@ -148,42 +148,44 @@ class TARGER(Enricher[SurfacePassage]):
             vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
         positions = {word: position for position, word in enumerate(vocabulary)}
         index, mask = pad([[positions[word] for word in passage.tokens] for passage in passages])
-        ids, letters = (
+        ids, characters = (
             torch.tensor(list(vocabulary.values())),
             torch.tensor([get_character_ids(word) for word in vocabulary]),
         )
         device = self.embedding.weight.device
-        return ids.to(device), letters.to(device), index.to(device), mask.to(device)
+        return ids.to(device), characters.to(device), index.to(device), mask.to(device)
 
-    def forward(self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, characters: Tensor, index: Tensor, mask: Tensor) -> Tensor:
         """Compute emissions (B, L, S); arguments as for `encode`."""
         emissions: Tensor = self.emission(
-            self.output_dropout(torch.cat(self.encode(ids, letters, index, mask), dim=2))
+            self.output_dropout(torch.cat(self.encode(ids, characters, index, mask), dim=2))
         )
         return emissions
 
     def encode(
-        self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor
+        self, ids: Tensor, characters: Tensor, index: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compute the forward and the backward RNN states, (B, L, H) each, in token order.
 
         Args:
             ids: (W,) int64, word ids of the distinct tokens.
-            letters: (W, 20) int64, character ids of the distinct tokens.
+            characters: (W, 20) int64, character ids of the distinct tokens.
             index: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
         """
         word_vectors = self.dropout(functional.embedding(index, self.embedding(ids)))  # (B, L, E)
         # (B, L, F · K)
-        character_features = functional.embedding(index, self.encode_characters(letters))
+        character_features = functional.embedding(index, self.encode_characters(characters))
         inputs = torch.cat([word_vectors, character_features], dim=2)
-        forward, backward, reversal = run_bidirectional(self.ahead, self.back, inputs, mask)
+        forward, backward, reversal = run_bidirectional(
+            self.forward_rnn, self.backward_rnn, inputs, mask
+        )
         return forward, gather_positions(backward, reversal)
 
-    def encode_characters(self, letters: Tensor) -> Tensor:
+    def encode_characters(self, characters: Tensor) -> Tensor:
         """Compute features (W, F · K) of words given as character ids (W, 20): the maximum of each
         filter over positions."""
-        vectors = self.dropout(self.letters(letters))  # (W, 20, F)
+        vectors = self.dropout(self.char_embedding(characters))  # (W, 20, F)
         # (F, K, window)
         weight = self.convolution.weight.view(vectors.shape[2], -1, self.config.window)
         windows = vectors.unfold(1, self.config.window, 1)  # (W, positions, F, window)
