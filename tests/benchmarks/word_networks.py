@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
-from aragorn.inference.pair_scoring import TokenSource, score_documents
+from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import pad
 from aragorn.models.ranker import LatentRanker
@@ -30,7 +30,7 @@ DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 
 
 
 @dataclass(frozen=True)
-class TokenIds(TokenSource):
+class TokenIds(TokenCache):
     """Token ids of queries and premises, precomputed to keep tokenisation out of the measured
     time."""
 
@@ -57,7 +57,7 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
 
 def score_with_empty_cache(
     pairs: pd.DataFrame,
-    tokens: TokenSource,
+    tokens: TokenCache,
     checkpoint: RankerCheckpoint,
     device: torch.device = CPU,
     engine: Engine = LOCAL_ENGINE,

@@ -324,7 +324,7 @@ def test_complete_results_are_reused(
     complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for function in (
-        "systems.execution.encode_rankings", "inference.pair_scoring.RemoteScorer", "inference.enrichment.enrich_texts",
+        "systems.execution.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
         "retrieval.latent._build_index", "retrieval.dense._encode_missing", "data.args_me.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail

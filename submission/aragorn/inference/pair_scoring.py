@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol, Self
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -22,21 +22,9 @@ from aragorn.text.tokenisers import Tokeniser
 from aragorn.timing import Stopwatch
 
 
-class TokenSource(Protocol):
-    """Interface of sources that provide the token ids of topics and documents."""
-
-    def get_query_token_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
-        """Return the token ids of all topics by qid."""
-
-    def get_premise_token_ids(
-        self, tokeniser: Tokeniser, docnos: Iterable[str]
-    ) -> Mapping[str, TokenIds]:
-        """Return the token ids of premises by docno, in ascending order of docno."""
-
-
-class TokenCache(TokenSource):
-    """A token source that caches the tokens of premises, shared by all tokenisers with the same
-    `premise_key`."""
+class TokenCache:
+    """Token ids of topics and documents; tokenisers with the same `premise_key` share the tokens of
+    premises."""
 
     def __init__(
         self,
@@ -50,10 +38,12 @@ class TokenCache(TokenSource):
         The stopwatch measures the stage "tokenisation".
         """
         self._queries = dict(zip(topics["qid"], topics["query"], strict=True))
-        self._load_premises, self._stopwatch = load_premises, stopwatch
+        self._load_premises = load_premises
+        self._stopwatch = stopwatch
         self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
 
     def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+        """Return the token ids of all topics by qid."""
         return {qid: tokeniser.encode_query(query) for qid, query in self._queries.items()}
 
     def get_premise_token_ids(
@@ -112,6 +102,20 @@ class TokenisedPairs:
             *rows,
         )
 
+    def select(self, rows: np.ndarray) -> Self:
+        """Return the pairs with these numbers, and only their premises."""
+        premises, premise_rows = np.unique(self.premise_rows[rows], return_inverse=True)
+        selection = self.premises.select(premises)
+        return type(self)(self.queries, selection, self.query_rows[rows], premise_rows)
+
+    def get_queries(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return the padded queries of pairs: ids (B, Q) and mask (B, Q)."""
+        return self.queries.batch(self.query_rows[rows], device)
+
+    def get_premises(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return the padded premises of pairs: ids (B, D) and mask (B, D)."""
+        return self.premises.batch(self.premise_rows[rows], device)
+
     def get_premise_lengths(self) -> np.ndarray:
         """Return the premise lengths (N,) of the pairs."""
         lengths: np.ndarray = self.premises.lengths.numpy()[self.premise_rows]
@@ -127,103 +131,80 @@ class TokenisedPairs:
         )
 
 
+Batches = list[np.ndarray]  # pair numbers, in the order of computation
+PairShard = tuple[TokenisedPairs, Batches]
+
+
 @dataclass(frozen=True)
-class BatchedPairs:
-    """Pairs with a division of their numbers into batches."""
-
-    pairs: TokenisedPairs
-    batches: list[np.ndarray]
-
-    @property
-    def pair_order(self) -> np.ndarray:
-        """Return the pair numbers in batch order."""
-        return np.concatenate(self.batches)
-
-    def split(self, min_size: int) -> list[Self]:
-        """Split into shards of whole batches; each shard except the last has at least `min_size`
-        pairs."""
-        shards: list[Self] = []
-        for rows in self.batches:
-            if not shards or sum(map(len, shards[-1].batches)) >= min_size:
-                shards.append(type(self)(self.pairs, []))
-            shards[-1].batches.append(rows)
-        return shards
-
-    def compact(self) -> Self:
-        """Return a copy that contains only the premises of these batches, to be sent to another
-        process."""
-        rows, pairs = self.pair_order, self.pairs
-        premises, premise_rows = np.unique(pairs.premise_rows[rows], return_inverse=True)
-        shard = TokenisedPairs(
-            pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows
-        )
-        return type(self)(
-            shard,
-            np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]),
-        )
-
-    def restore_order(self, outputs: np.ndarray) -> np.ndarray:
-        """Reorder outputs (N, …) from batch order to pair order."""
-        return outputs[np.argsort(self.pair_order)]
-
-
 class PairScorer:
-    """A scorer that scores each pair independently of the others."""
+    """A scorer that scores each pair independently of the others.
 
-    unit = "pairs"
+    It is picklable; a process that receives it loads the ranker on first use.
+    """
 
-    def __init__(self, ranker: Ranker, queries: PaddedTexts, device: torch.device) -> None:
-        """Create a scorer of pairs of `queries`; the ranker must be on the device and in evaluation
-        mode."""
-        self._ranker, self._device = ranker, device
+    unit: ClassVar[str] = "pairs"
+
+    load_ranker: Callable[[torch.device], Any]  # on the device, in evaluation mode
+    queries: PaddedTexts
+    device: torch.device
 
     @classmethod
-    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
-        """Group pairs into batches of at most `size`, with premises of similar length."""
-        return BatchedPairs(pairs, batch_by_length(pairs.get_premise_lengths(), size))
+    def select_items(cls, pairs: TokenisedPairs) -> TokenisedPairs:
+        """Return the pairs to compute: by default all."""
+        return pairs
 
-    def compute(self, batched_pairs: BatchedPairs) -> np.ndarray:
-        """Compute scores (N,) float32 in batch order."""
+    @classmethod
+    def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
+        """Group pairs into batches of at most `size`, with premises of similar length, longest
+        first, so that the last shards are short and workers finish together."""
+        return batch_by_length(pairs.get_premise_lengths(), size)[::-1]
 
-        def compute_batch(rows: np.ndarray) -> Tensor:
-            pairs = batched_pairs.pairs
-            return self._compute_batch(
-                pairs, rows, pairs.premises.batch(pairs.premise_rows[rows], self._device)
-            ).cpu()
-
-        longest_first = map_batches(
-            compute_batch, batched_pairs.batches[::-1], self._device, torch.cat
+    def compute(self, shard: PairShard) -> np.ndarray:
+        """Compute scores (N,) float32 in the order of the batches."""
+        pairs, batches = shard
+        compute_batch = self._compute_batch  # prepared before threads use it
+        outputs = map_batches(
+            lambda rows: compute_batch(pairs, rows).cpu(), batches, self.device, torch.cat
         )
-        return np.asarray(torch.cat(longest_first[::-1]), dtype=np.float32)
+        return np.asarray(torch.cat(outputs), dtype=np.float32)
 
-    def _compute_batch(
-        self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        return self._ranker(*pairs.queries.batch(pairs.query_rows[rows], self._device), *premises)
+    def compute_npy(self, shard: PairShard) -> bytes:
+        """Compute as `compute` does; return the bytes of a .npy file."""
+        return encode_npy(self.compute(shard))
+
+    @cached_property
+    def ranker(self) -> Any:
+        """The ranker, loaded in this process."""
+        return self.load_ranker(self.device)
+
+    @cached_property
+    def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
+        """Function that computes the pairs of a batch."""
+        ranker = self.ranker
+        return lambda pairs, rows: ranker(
+            *pairs.get_queries(rows, self.device), *pairs.get_premises(rows, self.device)
+        )
 
 
 class TopicScorer(PairScorer):
     """A scorer that shares computations between queries and between a query's documents; each batch
     has one topic."""
 
-    def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
-        super().__init__(ranker, queries, device)
-        with torch.inference_mode(), use_single_thread():
-            self._score_topic = ranker.prepare_queries(queries.ids.long().to(device))
-
     @classmethod
-    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
-        lengths, groups = pairs.get_premise_lengths(), pairs.group_by_query()
-        return BatchedPairs(
-            pairs,
-            [rows[batch] for rows in groups for batch in batch_by_length(lengths[rows], size)],
-        )
+    def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
+        lengths = pairs.get_premise_lengths()
+        return [
+            rows[batch]
+            for rows in pairs.group_by_query()[::-1]
+            for batch in batch_by_length(lengths[rows], size)[::-1]
+        ]
 
-    def _compute_batch(
-        self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        return self._score_topic(
-            *pairs.queries.batch(pairs.query_rows[rows[:1]], self._device), *premises
+    @cached_property
+    def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
+        with torch.inference_mode(), use_single_thread():
+            score_topic = self.ranker.prepare_queries(self.queries.ids.long().to(self.device))
+        return lambda pairs, rows: score_topic(
+            *pairs.get_queries(rows[:1], self.device), *pairs.get_premises(rows, self.device)
         )
 
 
@@ -234,41 +215,36 @@ class SiameseScorer(PairScorer):
     """
 
     unit = "premises"
-    _ranker: SiameseRanker
 
     @classmethod
-    def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
+    def select_items(cls, pairs: TokenisedPairs) -> TokenisedPairs:
         premises = np.unique(pairs.premise_rows)
-        return super().make_batches(
-            TokenisedPairs(pairs.queries, pairs.premises, np.zeros_like(premises), premises), size
-        )
+        return replace(pairs, query_rows=np.zeros_like(premises), premise_rows=premises)
 
-    def _compute_batch(
-        self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        return self._ranker.encode_batch(*premises)
+    @cached_property
+    def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
+        ranker = self.ranker
+        return lambda pairs, rows: ranker.encode_batch(*pairs.get_premises(rows, self.device))
 
     @torch.inference_mode()
-    def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
+    def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
         """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct
         premises, in row order."""
+        pairs, vectors = pairs_and_vectors
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with use_single_thread():
             for rows in pairs.group_by_query():
-                query = self._ranker.encode(
-                    *pairs.queries.batch(pairs.query_rows[rows[:1]], self._device)
-                )
-                document = torch.from_numpy(vectors[vector_rows[rows]]).to(self._device)
-                scores[rows] = self._ranker.score_vectors(
-                    query.expand(len(rows), -1), document
-                ).cpu()
+                query = self.ranker.encode(*pairs.get_queries(rows[:1], self.device))
+                document = torch.from_numpy(vectors[vector_rows[rows]]).to(self.device)
+                queries = query.expand(len(rows), -1)
+                scores[rows] = self.ranker.score_vectors(queries, document).cpu()
         return scores
 
 
 def score_documents(
     pairs: pd.DataFrame,
-    token_source: TokenSource,
+    token_cache: TokenCache,
     checkpoint: LoadedRanker,
     device: torch.device,
     store: ArtifactStore,
@@ -282,33 +258,30 @@ def score_documents(
     Raises:
         CheckpointError: If a score is not finite.
     """
-    queries = token_source.get_query_token_ids(checkpoint.tokeniser)
-    premises = token_source.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
+    queries = token_cache.get_query_token_ids(checkpoint.tokeniser)
+    premises = token_cache.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
     tokenised_pairs = TokenisedPairs.from_keys(
         zip(pairs["qid"], pairs["docno"], strict=True), queries, premises
     )
     if pairs.empty:
         return np.empty(0, dtype=np.float32)
-    ranker, remote_scorer = (
-        checkpoint.network,
-        RemoteScorer(checkpoint, tokenised_pairs.queries, device),
-    )
-    batched_pairs = _make_batches(ranker, tokenised_pairs, device)
-    # Longest texts first, so that the last shards are short and workers finish together.
-    longest_first = list(enumerate(batched_pairs.split(ranker.shard_size)))[::-1]
+    ranker = checkpoint.network
+    scorer = _choose_scorer(ranker)(checkpoint.move_network, tokenised_pairs.queries, device)
+    items = scorer.select_items(tokenised_pairs)
+    batches = scorer.make_batches(items, _get_batch_size(ranker, device))
     shards = [
-        Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.compact)
-        for index, shard in longest_first
+        Shard(f"part-{index:05}.npy", sum(map(len, group)), partial(_extract_shard, items, group))
+        for index, group in enumerate(_group_batches(batches, ranker.shard_size))
     ]
-    name, unit = ranker.get_name(), _choose_scorer(ranker).unit
-    read_shard = compute_shards(remote_scorer.compute, shards, store, engine, device, name, unit)
+    name = ranker.get_name()
+    read_shard = compute_shards(
+        scorer.compute_npy, shards, store, engine, device, name, scorer.unit
+    )
     outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
-    scores = batched_pairs.restore_order(np.concatenate(outputs[::-1]))
-    if isinstance(ranker, SiameseRanker):
+    scores = _restore_order(np.concatenate(outputs), batches)
+    if isinstance(scorer, SiameseScorer):
         pairs_without_premises = replace(tokenised_pairs, premises=PaddedTexts.from_ids([]))
-        scores = run_task(
-            engine, remote_scorer.score_vectors, (pairs_without_premises, scores), device
-        )
+        scores = run_task(engine, scorer.score_vectors, (pairs_without_premises, scores), device)
     non_finite_pairs = pairs[~np.isfinite(scores)]
     if len(non_finite_pairs):
         qid, docno = non_finite_pairs["qid"].iloc[0], non_finite_pairs["docno"].iloc[0]
@@ -323,35 +296,11 @@ def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> 
     in evaluation mode."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    batched_pairs = _make_batches(ranker, pairs, device)
-    scorer = _choose_scorer(ranker)(ranker, pairs.queries, device)
-    outputs = batched_pairs.restore_order(scorer.compute(batched_pairs))
-    return scorer.score_vectors(pairs, outputs) if isinstance(scorer, SiameseScorer) else outputs
-
-
-@dataclass(frozen=True)
-class RemoteScorer:
-    """A picklable wrapper of a scorer, which each process creates from the checkpoint on first
-    use."""
-
-    checkpoint: LoadedRanker
-    queries: PaddedTexts
-    device: torch.device
-
-    def compute(self, batched_pairs: BatchedPairs) -> bytes:
-        """Compute a shard's outputs in batch order, as the bytes of a .npy file."""
-        return encode_npy(self._scorer.compute(batched_pairs))
-
-    def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct
-        premises, in row order."""
-        assert isinstance(self._scorer, SiameseScorer)
-        return self._scorer.score_vectors(*pairs_and_vectors)
-
-    @cached_property
-    def _scorer(self) -> PairScorer:
-        ranker = self.checkpoint.move_network(self.device)
-        return _choose_scorer(ranker)(ranker, self.queries, self.device)
+    scorer = _choose_scorer(ranker)(lambda _: ranker, pairs.queries, device)
+    items = scorer.select_items(pairs)
+    batches = scorer.make_batches(items, _get_batch_size(ranker, device))
+    outputs = _restore_order(scorer.compute((items, batches)), batches)
+    return scorer.score_vectors((pairs, outputs)) if isinstance(scorer, SiameseScorer) else outputs
 
 
 def _choose_scorer(ranker: Ranker) -> type[PairScorer]:
@@ -360,7 +309,27 @@ def _choose_scorer(ranker: Ranker) -> type[PairScorer]:
     return TopicScorer if isinstance(ranker, TopicRanker) else PairScorer
 
 
-def _make_batches(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> BatchedPairs:
-    return _choose_scorer(ranker).make_batches(
-        pairs, GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size
-    )
+def _get_batch_size(ranker: Ranker, device: torch.device) -> int:
+    return GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size
+
+
+def _group_batches(batches: Batches, min_size: int) -> list[Batches]:
+    """Group consecutive batches into shards; each except the last has at least `min_size` pairs."""
+    groups: list[Batches] = []
+    for rows in batches:
+        if not groups or sum(map(len, groups[-1])) >= min_size:
+            groups.append([])
+        groups[-1].append(rows)
+    return groups
+
+
+def _extract_shard(pairs: TokenisedPairs, batches: Batches) -> PairShard:
+    """Return the pairs of batches with their premises only, to be sent to another process."""
+    rows = np.concatenate(batches)
+    ends = np.cumsum([len(batch) for batch in batches])
+    return pairs.select(rows), np.split(np.arange(len(rows)), ends[:-1])
+
+
+def _restore_order(outputs: np.ndarray, batches: Batches) -> np.ndarray:
+    """Reorder outputs (N, …) from the order of the batches to pair order."""
+    return outputs[np.argsort(np.concatenate(batches))]

@@ -20,7 +20,7 @@ from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError, as_memory_errors
 from aragorn.explanation import Explanation
 from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
-from aragorn.inference.pair_scoring import TokenCache, TokenSource
+from aragorn.inference.pair_scoring import TokenCache
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import DocumentStore, input_code_fingerprint, open_document_store
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
@@ -252,7 +252,7 @@ class Execution:
         return open_document_store(self.input, self.cache_directory)
 
     @cached_property
-    def tokens(self) -> TokenSource:
+    def tokens(self) -> TokenCache:
         """Token ids of topics and documents."""
         return TokenCache(self.topics, self.documents.read_texts, self.stopwatch)
 
