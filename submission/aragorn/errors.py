@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rapidfuzz import process
-
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
 MEMORY_SHORTAGE = re.compile(
@@ -161,6 +159,8 @@ def describe_subdirectories(paths: Iterable[Path]) -> str:
 def suggest(name: str, valid_names: Iterable[str]) -> str:
     """Return a hint for an unknown name: the most similar valid name, if any, and at most
     MAX_NAMES_LISTED valid names."""
+    from rapidfuzz import process  # here, because the import would slow down `--help`
+
     choices = sorted(valid_names)
     match = process.extractOne(
         name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_")

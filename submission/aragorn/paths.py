@@ -1,8 +1,10 @@
-"""Define the paths of the package's files."""
+"""Define the paths of the package's files, and the name of the program."""
 
 import os
 from pathlib import Path
 
+# in usage lines and messages; set by run.sh
+PROGRAM = os.environ.get("ARAGORN_PROGRAM") or "aragorn"
 PACKAGE_DIR = Path(__file__).resolve().parent
 PROJECT_DIR = PACKAGE_DIR.parent.parent  # in a checkout
 IS_CHECKOUT = (PROJECT_DIR / "pyproject.toml").is_file()

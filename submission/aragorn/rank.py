@@ -2,9 +2,6 @@
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from aragorn.engine.base import Engine
 from aragorn.engine.factory import open_chosen_engine
@@ -13,12 +10,10 @@ from aragorn.errors import (
     OutputError,
     SubmissionError,
     SystemsFailedError,
-    UsageError,
     abbreviate_list,
 )
 from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.io.dataset import Dataset
-from aragorn.io.orders import Order
 from aragorn.io.runs import find_run
 from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from aragorn.output.run_directory import RunDirectory, list_other_runs
@@ -29,36 +24,9 @@ from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import CheckpointStore, Execution
+from aragorn.verbs import RankOptions
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class RankOptions:
-    """Options of the `rank` command, described by its --help."""
-
-    inputs: Sequence[Path]
-    input_run: Path | None
-    output_dir: Path
-    systems: list[str]
-    team: str
-    label: str | None
-    depth: int | None  # None: depth of the supplied ranking, or DEFAULT_DEPTH without one
-    order: Order
-    device: str
-    precision: str
-    engine: str
-    ray_address: str | None
-    shared_cache: bool
-    checkpoint_dir: Path
-    cache_dir: Path | None
-    overwrite: bool
-    argv: Sequence[str] = ()  # command-line arguments
-
-    @property
-    def tag_prefix(self) -> str:
-        """Return the part of run tags before the system's name, without a final hyphen."""
-        return f"{self.team}-{self.label}" if self.label else self.team
 
 
 def rank(options: RankOptions) -> None:
@@ -75,10 +43,6 @@ def rank(options: RankOptions) -> None:
         SystemsFailedError: If some systems failed; the runs of the others are written.
     """
     check_tag(options.tag_prefix)
-    if options.cache_dir and options.cache_dir.resolve() == options.output_dir.resolve():
-        raise UsageError(
-            f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory"
-        )
     with open_chosen_engine(options) as engine:
         _rank_all(options, engine)
 

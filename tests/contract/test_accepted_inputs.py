@@ -359,17 +359,3 @@ def test_tira_variables_set_directories(
         == 0
     )
     assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()
-
-
-def test_former_flags_are_accepted(tmp_path: Path, tiny_models: Path, call: Call) -> None:
-    flags = ["-i", write_files(tmp_path / "input", touche()), "--checkpoints", tiny_models]
-    assert (
-        call("rank", *flags, "-o", tmp_path / "out", "--work", tmp_path / "cache", "--system=bm25")[
-            0
-        ]
-        == 0
-    )
-    assert any((tmp_path / "cache").iterdir())
-    assert call("explain", *flags, "--system=knrm", "--topic=1", "--document=a1")[0] == 0
-    assert call("check", *flags, "--differing", tmp_path / "ids")[0] == 0
-    assert (tmp_path / "ids").exists()

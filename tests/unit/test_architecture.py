@@ -24,7 +24,7 @@ LAYERS = [
         "aragorn_training/cards",
         "aragorn_training/evaluation",
     ],
-    ["aragorn/inference"],
+    ["aragorn/inference", "aragorn/verbs"],
     ["aragorn/retrieval"],
     ["aragorn/systems"],
     ["aragorn/output", "aragorn/search", "aragorn_training/data"],
@@ -37,7 +37,7 @@ LAYERS = [
     ["aragorn_training's commands"],
 ]
 LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
-COMMANDS = {"__main__", "cli", "rank", "check", "explain"}
+COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain"}
 PLACES = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
     "inflect": ("aragorn/text/",),
@@ -84,7 +84,7 @@ def get_path(file: Path) -> Path:
 def get_package(file: Path) -> str:
     """Return the package of a file as a path; the commands of a program count as one package."""
     path = get_path(file)
-    if path.stem == "options":
+    if path.as_posix() in ("aragorn/verbs.py", "aragorn_training/options.py"):
         return path.with_suffix("").as_posix()
     is_command = path.parts[1] == "commands" or (len(path.parts) == 2 and path.stem in COMMANDS)
     return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()

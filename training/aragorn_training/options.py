@@ -4,14 +4,30 @@ several commands share."""
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from aragorn.cli import Commands, integer_between, parse_path, read_path_from_environment
+from aragorn.cli import Commands
 from aragorn.errors import UsageError, abbreviate, escape_undecodable
 from aragorn.io.orders import AUTO_ORDER, Order
+from aragorn.options import (
+    add_arguments,
+    build_options,
+    integer_between,
+)
+from aragorn.options import (
+    argument as argument,
+)
+from aragorn.options import (
+    non_negative_int as non_negative_int,
+)
+from aragorn.options import (
+    option as option,
+)
+from aragorn.options import (
+    parse_path as parse_path,
+)
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 if TYPE_CHECKING:
@@ -28,35 +44,6 @@ SELECTION_MEASURES = {
 EXTENSIONS = re.compile(r"(\.(txt|run|trec|res|results|eval|tsv|qrels?))?(\.gz)?$", re.IGNORECASE)
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
 NamedPath = tuple[str, Path]
-
-
-def argument(help: str, *, default: Any = MISSING, metavar: str = "NAME", **settings: Any) -> Any:
-    """Return the field of a positional argument, see `option`; several are a tuple."""
-    metadata = {"help": help, "metavar": metavar, "flags": (), **settings}
-    return field(default=default, metadata=metadata)
-
-
-def option(
-    default: Any = MISSING,
-    *flags: str,
-    help: str,
-    metavar: str | tuple[str, ...] | None = None,
-    parse: Callable[[str], Any] | None = None,
-    **settings: Any,
-) -> Any:
-    """Return the field of an option.
-
-    Args:
-        default: Default; without one, the option is mandatory.
-        flags: Names; by default that of the field.
-        help: Description: a noun phrase.
-        metavar: Placeholder of the value; by default that of the field's type.
-        parse: Function that parses a value; by default that of the field's type: a path, an
-            integer from 0, a text, one of a Literal. A tuple is a repeatable option.
-        settings: Further arguments of `add_argument`.
-    """
-    metadata = {"help": help, "metavar": metavar, "flags": flags or None, "type": parse, **settings}
-    return field(default=default, metadata=metadata)
 
 
 def add_command(
@@ -82,65 +69,6 @@ def add_command(
     return parser
 
 
-def add_arguments(parser: argparse.ArgumentParser, options_type: type[Any]) -> None:
-    """Add the arguments that are the fields of a dataclass."""
-    hints = get_type_hints(options_type)
-    for item in fields(options_type):
-        settings = dict(item.metadata)
-        flags = settings.pop("flags")
-        is_positional = flags == ()
-        kind, is_repeatable = _simplify(hints[item.name])
-        default = None if item.default is MISSING else item.default
-        if is_positional:
-            names = [item.name]
-            if is_repeatable or item.default is not MISSING:
-                settings["nargs"] = "+" if is_repeatable else "?"
-        else:
-            names = [*(flags or [f"--{item.name.replace('_', '-')}"])]
-            settings["dest"] = item.name
-            settings["required"] = item.default is MISSING
-            if is_repeatable:
-                settings.setdefault("action", "append")
-        if is_repeatable:  # a default would be extended, not replaced
-            if default and "(default" not in settings["help"]:
-                settings["help"] += f" (default: {', '.join(map(str, default))})"
-            default = None
-        if kind is bool:
-            settings["action"] = "store_true"
-            settings.pop("type")
-            settings.pop("metavar")
-        elif get_origin(kind) is Literal or "choices" in settings:
-            settings.setdefault("choices", get_args(kind))
-            settings.pop("metavar", None)
-        else:
-            parse, metavar = {Path: (parse_path, "DIR"), int: (non_negative_int, "N")}.get(
-                kind, (None, "NAME")
-            )
-            settings["type"] = settings.get("type") or parse
-            settings["metavar"] = settings.get("metavar") or metavar
-        parser.add_argument(*names, default=default, **settings)
-
-
-def build_options(options_type: type[Any], args: argparse.Namespace) -> Any:
-    """Build a dataclass of options from parsed arguments."""
-    values = {}
-    for item in fields(options_type):
-        value = getattr(args, item.name)
-        if value is None and item.default is not MISSING:
-            value = item.default
-        values[item.name] = tuple(value) if isinstance(value, list) else value
-    return options_type(**values)
-
-
-def _simplify(hint: Any) -> tuple[Any, bool]:
-    """Return the type of a single value, without None, and whether there may be several."""
-    if get_origin(hint) in (Union, UnionType):
-        [hint] = [part for part in get_args(hint) if part is not type(None)]
-    is_repeatable = get_origin(hint) is tuple and get_args(hint)[-1] is ...
-    return (get_args(hint)[0] if is_repeatable else hint), is_repeatable
-
-
-non_negative_int = integer_between(0, 2**32 - 1)
 positive_int = integer_between(1, 2**31)
 process_count = integer_between(1, 1024)
 
@@ -217,9 +145,10 @@ class DefaultInputOptions:
     """Topics and corpus, by default the sample."""
 
     inputs: tuple[Path, ...] = option(
-        (read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT),),
+        (SAMPLE_INPUT,),
         "-i",
         "--input",
+        variables=("inputDataset", "TIRA_INPUT_DATASET"),
         metavar="INPUT",
         help="topics and corpus: directory, archive or file; repeatable (default: sample)",
     )

@@ -16,6 +16,7 @@ import yaml
 from aragorn import __version__
 from aragorn.output.run_directory import METADATA_FILE
 from aragorn.output.source_code import describe_source_code
+from aragorn.paths import PROGRAM
 from aragorn.storage.atomic_files import get_printable_name, read_regular, write_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.storage.code_fingerprint import (
@@ -56,7 +57,7 @@ def write_ir_metadata(
             "engine": execution.engine.description,
         },
         "implementation": {
-            "executable": {"cmd": shlex.join(["./run.sh", *argv])},
+            "executable": {"cmd": shlex.join([PROGRAM, "rank", *argv])},
             "source": {
                 "lang": ["Python"],
                 **describe_source_code(),

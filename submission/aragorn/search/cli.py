@@ -1,6 +1,5 @@
 """Run the subcommand `search`: a single query, a prompt, or a web page."""
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,36 +14,39 @@ from aragorn.search.searcher import Searcher, SearchOptions
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System, get_system
 from aragorn.systems.execution import CheckpointStore
+from aragorn.verbs import QueryOptions
 
 DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
 PROMPT = "query> "
 
 
-def run_search(args: argparse.Namespace) -> None:
+def search(options: QueryOptions) -> None:
     """Print the results of one query or of each query read from a prompt, or serve the web page.
 
     Raises:
         SystemsFailedError: If some, but not all, systems failed; the results of the other systems
             were printed.
     """
-    device = choose_device(args.device)
-    checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
+    device = choose_device(options.device)
+    checkpoints = CheckpointStore(
+        options.checkpoint_dir, choose_precision(options.precision, device)
+    )
     limit_threads()
-    corpus = Corpus.from_paths(*args.inputs)
-    with Searcher(corpus, checkpoints, device, args.cache_dir) as searcher:
-        systems, message = choose_systems(args.systems, searcher, device)
+    corpus = Corpus.from_paths(*options.inputs)
+    with Searcher(corpus, checkpoints, device, options.cache_dir) as searcher:
+        systems, message = choose_systems(options.systems, searcher, device)
         if message:
             print(message, file=sys.stderr)
-        if args.serve is not None:
+        if options.serve is not None:
             from aragorn.search.server import serve
 
-            serve(searcher, systems, args.depth, args.serve)
-        elif args.query is not None:
-            _raise_failures(_search_and_print(args, searcher, systems, args.query))
+            serve(searcher, systems, options.depth, options.serve)
+        elif options.query is not None:
+            _raise_failures(_search_and_print(options, searcher, systems, options.query))
         else:
             for query in filter(str.strip, _read_queries()):
                 try:
-                    _search_and_print(args, searcher, systems, query)
+                    _search_and_print(options, searcher, systems, query)
                 except UsageError as error:
                     print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
 
@@ -72,12 +74,12 @@ def choose_systems(
 
 
 def _search_and_print(
-    args: argparse.Namespace, searcher: Searcher, systems: Sequence[System], query: str
+    options: QueryOptions, searcher: Searcher, systems: Sequence[System], query: str
 ) -> SearchResults:
     results = searcher.search(
-        query, systems, SearchOptions(args.depth, lambda system, docno: args.explain)
+        query, systems, SearchOptions(options.depth, lambda system, docno: options.explain)
     )
-    if args.json:
+    if options.json:
         print(to_json(results), end="")
     else:
         from aragorn.search.terminal import open_console, print_results

@@ -12,6 +12,7 @@ import pandas as pd
 from aragorn.io.args_me import ArgsMeReader
 from aragorn.io.dataset import Dataset
 from aragorn.io.readers import DatasetReader, open_reader
+from aragorn.paths import PROGRAM
 from aragorn.storage.hashing import combine_hashes
 from aragorn.timing import Stopwatch
 
@@ -70,7 +71,7 @@ class Corpus(Dataset):
     def index_command(self) -> str:
         """Command that encodes all texts of the corpus in advance."""
         flags = [text for path in self.paths for text in ("-i", str(path))]
-        return shlex.join(["./run.sh", "index", *flags, "--cache-dir", "DIR"])
+        return shlex.join([PROGRAM, "index", *flags, "--cache-dir", "DIR"])
 
     @property
     def args_me_files(self) -> list[Path]:

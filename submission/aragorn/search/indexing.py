@@ -1,7 +1,6 @@
 """Run the subcommand `index`: build everything that systems need of a collection before they know
 the topics."""
 
-import argparse
 import logging
 import shutil
 import time
@@ -17,30 +16,33 @@ from aragorn.search.corpus import Corpus
 from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
+from aragorn.verbs import IndexOptions
 
 log = logging.getLogger(__name__)
 
 SAMPLE_SIZE, WARM_UP_SIZE = 256, 4  # documents by which time and space are estimated
 
 
-def run_index(args: argparse.Namespace) -> None:
+def index(options: IndexOptions) -> None:
     """Build the indexes of the named systems (default: the primary system) in the cache
     directory."""
-    with open_chosen_engine(args) as engine:
-        device = choose_device(args.device, engine)
-        checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
+    with open_chosen_engine(options) as engine:
+        device = choose_device(options.device, engine)
+        checkpoints = CheckpointStore(
+            options.checkpoint_dir, choose_precision(options.precision, device)
+        )
         limit_threads()
-        stages = [get_system(name).stage for name in args.systems or [PRIMARY_SYSTEM]]
+        stages = [get_system(name).stage for name in options.systems or [PRIMARY_SYSTEM]]
         components = list(
             dict.fromkeys(component for stage in stages for component in iter_components(stage))
         )
-        with CacheDirectory(args.cache_dir, Path()) as cache:
+        with CacheDirectory(options.cache_dir, Path()) as cache:
             execution = Execution(
-                Corpus.from_paths(*args.inputs), checkpoints, device, cache, engine
+                Corpus.from_paths(*options.inputs), checkpoints, device, cache, engine
             )
             build_indexes(components, execution)
     log.info(
-        "index of %d documents in %s", len(execution.documents.searchable_docnos), args.cache_dir
+        "index of %d documents in %s", len(execution.documents.searchable_docnos), options.cache_dir
     )
 
 

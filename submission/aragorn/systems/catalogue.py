@@ -1,6 +1,7 @@
 """Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aragorn.errors import UsageError, abbreviate, suggest
@@ -123,7 +124,7 @@ def get_system(name: str) -> System:
     return SYSTEMS[name]
 
 
-def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[System]:
+def select_systems(names: Sequence[str], checkpoints: CheckpointStore) -> list[System]:
     """Return the named systems once each, in order; if `names` is empty, all with their
     checkpoints, and the primary system."""
     if names:

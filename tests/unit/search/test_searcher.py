@@ -55,7 +55,7 @@ def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
         "Using fusion (default). Choose another with --system NAME.",
     )
     names, message = choose_system_names([], CPU)
-    command = f"./run.sh index -i {SAMPLE} --cache-dir DIR"
+    command = f"aragorn index -i {SAMPLE} --cache-dir DIR"
     assert (names, f"fusion takes seconds per query until `{command}` has" in message) == (
         [DEFAULT_LEXICAL_SYSTEM],
         True,
@@ -236,7 +236,7 @@ def test_page_waits_for_vectors_then_shows_results(
             False,
         )
         assert re.search(r"sbert: encoding \d+ texts without a vector, about 30 s", text)
-        assert f"<code>./run.sh index -i {SAMPLE} --cache-dir DIR</code>" in text
+        assert f"<code>aragorn index -i {SAMPLE} --cache-dir DIR</code>" in text
     assert server.respond("q=zoos&system=dirichlet")[0] == 200
     known_count = len(encoder.texts)
     encoder.is_open.set()

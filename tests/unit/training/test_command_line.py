@@ -34,11 +34,11 @@ class Example(
 
 
 def test_missing_package_is_named() -> None:
-    command = [sys.executable, "-S", "-m", "aragorn_training"]
+    command = [sys.executable, "-S", "-m", "aragorn_training", "evaluate", "run", "--qrels", "file"]
     process = subprocess.run(command, cwd=PROJECT_DIR, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
     assert (
-        f"rapidfuzz is not installed in {sys.executable}; activate the environment with `"
+        f"pandas is not installed in {sys.executable}; activate the environment with `"
         in process.stderr
     )
 

@@ -5,7 +5,6 @@ import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.cli import read_path_from_environment
 from aragorn.errors import UsageError, escape_undecodable
 
 from aragorn_training.options import (
@@ -112,7 +111,8 @@ class ReportOptions(DeviceOptions, CheckpointOptions, OrderOptions, DefaultInput
         False, help="compare the figures of the rebuilt publications with ours instead"
     )
     input_run: Path | None = option(
-        read_path_from_environment(["inputRun"], None),
+        None,
+        variables=("inputRun",),
         metavar="PATH",
         help="TREC run that the runs re-rank",
     )

@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from aragorn.cli import integer_between
+from aragorn.options import integer_between
 
 from aragorn_training.options import (
     CheckpointOptions,

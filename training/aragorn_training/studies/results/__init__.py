@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from aragorn.cli import parse_path
 from aragorn.errors import InputError
 from aragorn.io.runs import read_run
+from aragorn.options import parse_path
 from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
