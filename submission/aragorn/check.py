@@ -1,7 +1,9 @@
-"""Validate an input, checkpoints and run files, and report all errors."""
+"""Validate an input, checkpoints and run files, and report the errors."""
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -14,11 +16,10 @@ from aragorn.errors import (
     abbreviate_list,
     pluralise,
 )
-from aragorn.io.args_me import ArgsMeReader
 from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
+from aragorn.io.run_rules import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.output.run_directory import is_edited
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic
@@ -116,31 +117,51 @@ def _check_input(
         report.add_result("input", [str(error)], InputError.exit_code)
         return None, None
     report.add_note(dataset.description)
-    reader = dataset.reader
-    topics, topic_issues = reader.read_topics()
-    report.add_result(pluralise(len(topics), "topic"), topic_issues, InputError.exit_code)
-    documents, document_issues = reader.read_documents()
-    if not document_issues and not dataset.ranking_file:
-        document_issues = _check_collection(documents, reader.min_premise_words, report)
-    size = (
-        f"{pluralise(len(documents), 'document')} in {pluralise(len(reader.corpus_files), 'file')}"
+    topics, errors = _read(dataset.read_topics, dataset.read_topic_file, dataset.topic_files)
+    label = "" if topics is None else pluralise(len(topics), "topic")
+    report.add_result(label, errors, InputError.exit_code)
+    documents, errors = _read(
+        lambda: dataset.documents, dataset.read_corpus_file, dataset.corpus_files
     )
-    report.add_result(size, document_issues, InputError.exit_code)
-    if dataset.ranking_file and not topic_issues and not document_issues:
-        issues = _catch_issues(
-            dataset.get_supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"])
-        )
-        report.add_result("supplied ranking", issues, InputError.exit_code)
-    if not document_issues and isinstance(reader, ArgsMeReader):
+    label = ""
+    if documents is not None:
+        if not dataset.ranking_file:
+            errors = _check_collection(documents, dataset.min_premise_words, report)
+        files = pluralise(len(dataset.corpus_files), "file")
+        label = f"{pluralise(len(documents), 'document')} in {files}"
+    report.add_result(label, errors, InputError.exit_code)
+    if documents is None or errors:
+        return None if topics is None else topics["qid"].tolist(), None
+    docnos = set(documents["docno"])
+    if dataset.ranking_file and topics is not None:
+        errors = _catch(lambda: dataset.get_supplied_ranking(lambda found: set(found) - docnos))
+        report.add_result("supplied ranking", errors, InputError.exit_code)
+    if not dataset.is_tirex:
         _check_args_me_ids(documents, ids_file, report)
-    return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
+    return None if topics is None else topics["qid"].tolist(), documents
+
+
+def _read(
+    read_all: Callable[[], pd.DataFrame],
+    read_file: Callable[[Path], Iterable[object]],
+    files: Sequence[Path],
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Return the records of all files; if any is invalid, None and the first error of each file, or
+    the error across files."""
+    try:
+        return read_all(), []
+    except InputError as error:
+        errors = []
+        for file in files:
+            errors += _catch(partial(deque, read_file(file), 0))
+        return None, errors or [str(error)]
 
 
 def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
     """Return the issues of the collection; if there are none, add a note on its size to the
     report."""
     collection = select_collection(documents, min_words)
-    issues = _catch_issues(validate_collection, collection, len(documents), min_words)
+    issues = _catch(lambda: validate_collection(collection, len(documents), min_words))
     if min_words and not issues:
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
         report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
@@ -152,11 +173,11 @@ def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -
     return issues
 
 
-def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
+def _catch(validate: Callable[[], object]) -> list[str]:
     """Call `validate`; return a list with the message of the InputError that it raises, or [] if it
     raises none."""
     try:
-        validate(*args)
+        validate()
     except InputError as error:
         return [str(error)]
     return []

@@ -4,7 +4,6 @@ import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
@@ -38,9 +37,21 @@ class UsageError(SubmissionError):
 
 
 class InputError(SubmissionError, ValueError):
-    """Invalid topics, corpus, ranking or qrels."""
+    """Invalid topics, corpus, ranking or qrels.
+
+    Args:
+        source: File or other source of the input; or the whole message, if there is nothing else.
+        place: Line, argument or field in the source, e.g. "line 3"; "" for the whole source.
+        what: What is wrong.
+        fix: What was expected, or what to do.
+    """
 
     exit_code = 3
+
+    def __init__(self, source: object, place: str = "", what: str = "", fix: str = "") -> None:
+        location = f"{source}, {place}" if place else f"{source}"
+        problem = f": {what}" if what else ""
+        super().__init__(f"{location}{problem}{f'; {fix}' if fix else ''}")
 
 
 class CheckpointError(SubmissionError):
@@ -145,15 +156,6 @@ def as_memory_errors(location: object = "this computation") -> Iterator[None]:
         raise InsufficientMemoryError(
             f"{location}: out of memory ({cause}); free memory or use a larger machine"
         ) from None
-
-
-def describe_subdirectories(paths: Iterable[Path]) -> str:
-    """Return a hint that subdirectories of input directories are not searched; "" if there are
-    none."""
-    has_subdirectory = any(
-        child.is_dir() for path in paths if path.is_dir() for child in path.iterdir()
-    )
-    return "; subdirectories are not searched; pass each with -i" if has_subdirectory else ""
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:

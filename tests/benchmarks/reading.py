@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import read_run
+from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.output.ir_metadata import measure_peak_memory
 from aragorn.search.corpus import Corpus
 from aragorn.storage.cache_directory import CacheDirectory
@@ -107,7 +107,7 @@ def _stream(files: list[Path]) -> list[str]:
 
 
 if __name__ == "__main__":
-    read = {"ours": read_arguments, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
+    read = {"ours": read_documents, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
     start = time.perf_counter()
     # keeps deallocation out of the measured time
     documents = read(find_corpus_files(Path(sys.argv[2])))

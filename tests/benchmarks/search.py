@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from aragorn.engine.base import CPU
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
-from aragorn.io.args_me import find_corpus_files
+from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval.dense import get_dense_ranker
 from aragorn.search.corpus import Corpus

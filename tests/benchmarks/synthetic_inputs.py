@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from aragorn.engine.base import CPU
-from aragorn.io.args_me import find_corpus_files
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.topics import find_topic_files
+from aragorn.io.touche import find_corpus_files, find_topic_files
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.cache_directory import CacheDirectory

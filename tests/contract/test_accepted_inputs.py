@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from aragorn.io.dataset import Dataset
-from aragorn.io.run_validation import find_run_issues
+from aragorn.io.qrels import read_qrels
+from aragorn.io.run_rules import find_run_issues
 from aragorn.io.runs import read_run
-from aragorn_training.evaluation.qrels import read_qrels
+from aragorn.io.tirex import read_candidates
 
 from tests.conftest import PREMISE, make_argument
 from tests.contract.conftest import Call
@@ -224,12 +225,12 @@ def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path: Path) -> None:
         {"rank": "2.0", "score": "1e-05"},
         {"rank": 3.0, "score": -1},
     )
-    candidates = Dataset(write_files(tmp_path / "input", rerank(*rows))).reader.read_candidates()
-    assert candidates is not None
-    assert candidates[["docno", "rank", "score"]].to_numpy().tolist() == [
-        ["d1", 1, 3.5],
-        ["d2", 2, 1e-5],
-        ["d3", 3, -1],
+    directory = write_files(tmp_path / "input", rerank(*rows))
+    candidates = [*read_candidates(directory / "rerank.jsonl")]
+    assert [candidate[2:] for candidate in candidates] == [
+        ("d1", 1, 3.5),
+        ("d2", 2, 1e-5),
+        ("d3", 3, -1),
     ]
 
 

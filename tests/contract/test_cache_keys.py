@@ -36,7 +36,7 @@ SYSTEM_MODULES = (
     "lexical",
     "neural",
 )
-KEYING = ("data.document_store", *(f"systems.{name}" for name in SYSTEM_MODULES))
+KEYING = ("io.document_store", *(f"systems.{name}" for name in SYSTEM_MODULES))
 MAKERS = {
     "systems.conclusion_bm25": "load_or_build_conclusion_index", "systems.dense": "load_or_build_dense_index",
     "systems.enrichment": "enrich_collection", "systems.latent": "load_or_build_latent_index",
@@ -192,7 +192,7 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
     "retrieval.term_weighting": {
         "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "targer_dirichlet", "tfr_bert", "fusion", *DEEPCT
     },
-    "data.document_store": set(SYSTEMS), "data.args_me": set(SYSTEMS),
+    "io.document_store": set(SYSTEMS), "io.touche": set(SYSTEMS),
     "check": set(), "cli": set(), "explain": set(), "rank": set(), "errors": set(), "progress": set(), "storage.locks": set(),
     "standard_streams": set(), "engine.ray_engine": set(), "output.ir_metadata": set(),
     "search.server": set(), "systems.catalogue": set(), "explanation": set(),

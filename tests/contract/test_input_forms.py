@@ -206,7 +206,7 @@ REFUSED: dict[str, tuple[Form, str]] = {
     ),
     "other format": (
         lambda tmp: split(tmp / "c", {"args-me.csv": ""}),
-        "args-me.csv: args.me as CSV (Touché 2022) is not supp",
+        "args-me.csv: CSV, BEIR and TIREx without queries.jsonl are not",
     ),
 }
 

@@ -325,7 +325,7 @@ def test_complete_results_are_reused(
 ) -> None:
     for function in (
         "systems.execution.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
-        "retrieval.latent._build_index", "retrieval.dense._encode_missing", "data.args_me.read_arguments",
+        "retrieval.latent._build_index", "retrieval.dense._encode_missing", "io.touche.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail
     shutil.rmtree(copy.output)

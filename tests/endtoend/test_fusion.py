@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from aragorn.__main__ import main as aragorn
 from aragorn.fusion.weighted_sum import WeightedSum
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import truncate_rankings
@@ -20,7 +21,6 @@ from aragorn.systems.fusion import LearnedFusionStage
 from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.fusion import evaluation, recipe
 
 from tests.conftest import SAMPLE, count_colours, write_learned_fusion

@@ -10,11 +10,11 @@ import pytest
 from aragorn.__main__ import main as aragorn
 from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.io.dataset import Dataset
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.formatting import format_value
 
 from tests.conftest import ParsedPage, copy_with_topics

@@ -7,8 +7,8 @@ import pytest
 from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.topics import find_topic_files, read_topics
-from aragorn_training.evaluation.qrels import read_qrels
+from aragorn.io.qrels import read_qrels
+from aragorn.io.touche import find_topic_files, read_topics
 
 from tests.conftest import REAL_DATA, SAMPLE
 
@@ -21,15 +21,14 @@ def test_sample_is_judged_and_has_ids_from_its_texts() -> None:
     assert 30 <= len(corpus) - len(select_collection(corpus)) < len(corpus) - 300
     assert set(qrels["docno"]) <= set(corpus["docno"])
     assert set(qrels["rel"]) == {0, 1, 2}
-    assert qrels["qid"].nunique() == len(read_topics(find_topic_files(SAMPLE))[0]) >= 12
+    assert qrels["qid"].nunique() == len(read_topics(find_topic_files(SAMPLE))) >= 12
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_topics_differ_from_touche() -> None:
     def read_titles(files: list[Path]) -> set[str]:
-        return {
-            re.sub(r"\W+", " ", query.lower()).strip() for query in read_topics(files)[0]["query"]
-        }
+        queries = [query for file in files for query in read_topics([file])["query"]]
+        return {re.sub(r"\W+", " ", query.lower()).strip() for query in queries}
 
     assert not read_titles([*(REAL_DATA / "topics").glob("*.xml")]) & read_titles(
         find_topic_files(SAMPLE)

@@ -6,22 +6,22 @@ origins.sqlite.
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from aragorn.errors import InputError
-from aragorn.io.args_me import PORTALS
-from aragorn.io.args_me_records import decode_arguments
 from aragorn.io.document_store import create_database, fetch_rows
+from aragorn.io.touche import PORTALS, Argument, read_arguments
 from aragorn.storage.cache_directory import CacheDirectory
 
 log = logging.getLogger(__name__)
 
 DATABASE_FILE = "origins.sqlite"
 SCHEMA_VERSION = "origins 1"  # increase if the content of the file changes
-STANCES = ("PRO", "CON")
+STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
 
 
 class ArgumentMetadata(NamedTuple):
@@ -31,19 +31,8 @@ class ArgumentMetadata(NamedTuple):
     portal: str = ""  # debate portal of origin
 
 
-class _Premise(msgspec.Struct, gc=False):
-    stance: Any = None  # null if unknown
-
-
 class _Context(msgspec.Struct, gc=False):
     sourceDomain: Any = None  # noqa: N815 name in args.me
-
-
-class _Argument(msgspec.Struct, gc=False):
-    id: str
-    premises: tuple[_Premise, ...] = ()
-    stance: Any = None  # JSON Lines files have one premise per argument
-    context: _Context | None = None
 
 
 class MetadataStore:
@@ -70,32 +59,37 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
             database.execute(
                 "create table origins (docno text primary key, stance text, portal text) without rowid"
             )
-            rows = (row for file in files for row in _read_rows(file))
-            database.executemany("insert or ignore into origins values (?, ?, ?)", rows)
+            for file in files:
+                database.executemany(
+                    "insert or ignore into origins values (?, ?, ?)", _read_rows(file)
+                )
 
     store = cache.open_store("origins", f"{fingerprint} {SCHEMA_VERSION}")
     return MetadataStore(*store.build_files([DATABASE_FILE], build))
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield docno, stance ("" unless all premises share it) and portal of each argument; log a
-    warning if decoding fails."""
-    try:
-        arguments = decode_arguments(_Argument, file)
-    except (InputError, ValueError, RecursionError, MemoryError) as error:
-        cause = str(error) or type(error).__name__  # a MemoryError has no message
-        log.warning(
-            "%s: cannot read stances and portals (%s); the arguments are shown without them",
-            file,
-            cause,
-        )
-        return
+    """Yield docno, stance and portal of each argument; log a warning if the file is invalid."""
     stem = file.name.split(".")[0]
-    for argument in arguments:
-        domain = argument.context.sourceDomain if argument.context else None
-        portal = stem if stem in PORTALS else domain if isinstance(domain, str) else ""
-        stances = [premise.stance for premise in argument.premises] or [argument.stance]
-        common_stance = next(
-            (stance for stance in STANCES if all(value == stance for value in stances)), ""
-        )
-        yield argument.id, common_stance, portal
+    try:
+        for argument in read_arguments(file):
+            portal = stem if stem in PORTALS else _get_domain(argument)
+            yield argument.id, _get_stance(argument), portal
+    except InputError as error:
+        message = "%s: cannot read stances and portals (%s); the arguments are shown without them"
+        log.warning(message, file, error)
+
+
+def _get_stance(argument: Argument) -> str:
+    """Return the stance that all premises share, or that of the argument if it has no premises; ""
+    if there is none."""
+    stances = {bytes(premise.stance) for premise in argument.premises or ()}
+    [stance, *others] = stances or {bytes(argument.stance)}
+    return "" if others else STANCES.get(stance, "")
+
+
+def _get_domain(argument: Argument) -> str:
+    with suppress(ValueError, RecursionError):
+        domain = msgspec.json.decode(argument.context, type=_Context).sourceDomain
+        return domain if isinstance(domain, str) else ""
+    return ""

@@ -18,7 +18,6 @@ import pandas as pd
 from aragorn.errors import OutputError
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.input_files import raise_first
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.code_fingerprint import code_fingerprint
@@ -99,7 +98,7 @@ def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStor
     store = cache.open_store(
         "documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}"
     )
-    min_words = dataset.reader.min_premise_words
+    min_words = dataset.min_premise_words
     if not _is_complete(store):
         with store.lock() as is_reloaded:
             if not (is_reloaded and _is_complete(store)):
@@ -119,15 +118,13 @@ def _is_complete(store: ArtifactStore) -> bool:
 def _write_documents(dataset: Dataset, file: Path) -> None:
     """Write documents to a file in batches; if an id is not unique, read all again in one call,
     which drops duplicates."""
-    reader = dataset.reader
+    min_words = dataset.min_premise_words
     with dataset.stopwatch.stage("documents"):
         try:
-            _insert_batches(reader.iter_batches(), reader.min_premise_words, file)
+            _insert_batches(dataset.iter_batches(), min_words, file)
         except sqlite3.IntegrityError:
             file.unlink()
-            documents, issues = reader.read_documents()
-            raise_first(issues)
-            _insert_batches([documents], reader.min_premise_words, file)
+            _insert_batches([dataset.documents], min_words, file)
 
 
 def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:

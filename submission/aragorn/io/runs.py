@@ -1,34 +1,53 @@
-"""Read TREC runs: `qid Q0 docno rank score tag`."""
+"""Read TREC runs, `qid Q0 docno rank score tag`, and sort and validate supplied rankings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import nan
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
+import numpy as np
 import pandas as pd
 
-from aragorn.errors import InputError, abbreviate, pluralise
-from aragorn.io.input_files import ID_RULE, find_files, is_invalid_id
+from aragorn.errors import (
+    MAX_NAMES_LISTED,
+    InputError,
+    abbreviate,
+    abbreviate_list,
+)
+from aragorn.io.files import ID_RULE, Inputs, is_invalid_id
 from aragorn.io.orders import Order
-from aragorn.io.supplied_rankings import sort_ranking
-from aragorn.io.trec_lines import (
+from aragorn.io.trec import (
     TrecLine,
     describe_field_count,
     parse_float,
     parse_integer,
     read_trec_lines,
 )
+from aragorn.rankings import rank_by_score_stable
+
+log = logging.getLogger(__name__)
 
 RUN_FILES = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory
 FORMAT = "`qid Q0 docno rank score tag`"
-# Categories of issues
-FIELD_COUNT, RANK, SCORE = "wrong number of fields", "non-integer rank", "non-finite score"
-ID, DUPLICATE = "invalid id", "duplicate document"
+# categories of errors
+FIELD_COUNT = "wrong number of fields"
+RANK = "non-integer rank"
+SCORE = "non-finite score"
+ID = "invalid id"
+DUPLICATE = "duplicate document"
+SKIPPED = "comment or blank line"  # an error for TIRA only
+NORMALISATIONS: dict[str, Callable[[str], str]] = {  # normalisations of ids, by description
+    "without leading zeros": lambda qid: qid.lstrip("0") or "0",
+    "without the part after the first `.`": lambda qid: qid.partition(".")[0],
+    "without the prefix before the number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
+    "in lower case": str.lower,
+}
 
 
-class RunLine(NamedTuple):
-    """Parsed line of a run."""
+class RunRow(msgspec.Struct, gc=False):
+    """Line of a run; a score that is no finite number is NaN."""
 
     line: TrecLine
     qid: str
@@ -37,111 +56,267 @@ class RunLine(NamedTuple):
     score: float
 
 
-class LineIssue(NamedTuple):
-    """Issue found when parsing a line of a run."""
+class RunError(InputError):
+    """Error of a line of a run."""
 
-    category: str
-    line: int
-    message: str
-    value: str = ""  # value of the invalid field
+    def __init__(self, file: Path, line: int, category: str, what: str, fix: str, value: str = ""):
+        super().__init__(file, f"line {line}", what, fix)
+        self.line = line
+        self.category = category
+        self.message = f"{what}; {fix}"
+        self.value = value  # of the invalid field
 
 
-@dataclass(frozen=True)
-class RunFile:
-    """Parsed run file, which may have issues."""
-
-    file: Path
-    # lines with six fields and a valid rank; an invalid score is NaN and also an issue
-    rows: list[RunLine]
-    issues: list[LineIssue]  # in line order
-    skipped_lines: list[TrecLine]  # blank lines and comments
+OnError = Callable[[RunError], None]
 
 
 def find_run(path: Path) -> Path:
     """Return the run file at a path; in a directory, run.txt or run.txt.gz."""
     reason = ""
     try:
-        files = find_files([path], RUN_FILES[0]) if path.is_dir() else [path]
+        files = Inputs([path]).find(RUN_FILES[0]) if path.is_dir() else [path]
         if files and (path.is_dir() or path.exists()):
             return files[0]
     except (OSError, ValueError) as error:  # invalid name or unreadable directory
         reason = f" ({abbreviate(str(error))})"
     expected = f"expected a run file, or a directory with {' or '.join(RUN_FILES)}"
-    raise InputError(f"{abbreviate(str(path), 300)}: no run found{reason}; {expected}")
+    raise InputError(abbreviate(str(path), 300), "", f"no run found{reason}", expected)
 
 
-def parse_run(path: Path) -> RunFile:
-    """Parse a run file, plain or gzipped, or the run file in a directory; collect all issues."""
-    run = RunFile(find_run(path), [], [], [])
+def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRow]:
+    """Yield the rows of a run file, without comments and blank lines.
+
+    Args:
+        file: Run file, plain or gzipped.
+        on_error: Function that receives all errors of lines, also that a line is skipped; lines
+            with six fields and a valid rank are rows nevertheless. None: raise the first error.
+
+    Raises:
+        InputError: If the file is unreadable, or for the first error if `on_error` is None.
+    """
+    handle = on_error or _raise
     first_lines: dict[tuple[str, str], int] = {}
-    for line in read_trec_lines(run.file):
+    for line in read_trec_lines(file):
+        number, text, fields = line
         if line.is_blank_or_comment:
-            run.skipped_lines.append(line)
+            if on_error:
+                fix = "delete it before submitting"
+                on_error(RunError(file, number, SKIPPED, f"{abbreviate(text)!r}", fix))
             continue
-        row, issue = _parse_line(line)
-        if row:
-            run.rows.append(row)
-            first_line = first_lines.setdefault((row.qid, row.docno), line.number)
-            if first_line != line.number:
-                document = f"document {abbreviate(row.docno)} in topic {abbreviate(row.qid)}"
-                issue = LineIssue(
-                    DUPLICATE,
-                    line.number,
-                    f"duplicate {document} (first in line {first_line}); remove one",
-                )
-        if issue:
-            run.issues.append(issue)
-    return run
+        if len(fields) != 6:
+            what, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
+            handle(RunError(file, number, FIELD_COUNT, what, fix))
+            continue
+        qid, _, docno, rank_text, score_text, _ = fields
+        rank = parse_integer(rank_text)
+        if rank is None:
+            what = f"invalid rank {abbreviate(rank_text)!r}"
+            fix = f"expected an integer of at most 9 digits in field 4 of {FORMAT}"
+            handle(RunError(file, number, RANK, what, fix, rank_text))
+            continue
+        score = parse_float(score_text)
+        first_line = first_lines.setdefault((qid, docno), number)
+        if first_line != number:
+            document = f"document {abbreviate(docno)} in topic {abbreviate(qid)}"
+            what = f"duplicate {document} (first in line {first_line})"
+            handle(RunError(file, number, DUPLICATE, what, "remove one"))
+        elif invalid := next(filter(is_invalid_id, (qid, docno)), None):
+            name = "qid" if invalid == qid else "docno"
+            what = f"invalid {name} {abbreviate(invalid)!r}"
+            handle(RunError(file, number, ID, what, ID_RULE, invalid))
+        elif score is None:
+            what = f"invalid score {abbreviate(score_text)!r}"
+            fix = f"expected a finite number in field 5 of {FORMAT}"
+            handle(RunError(file, number, SCORE, what, fix, score_text))
+        yield RunRow(line, qid, docno, rank, nan if score is None else score)
+
+
+def _raise(error: InputError) -> None:
+    raise error
+
+
+def _has_rank_and_score(fields: Sequence[str]) -> bool:
+    return parse_integer(fields[0]) is not None and parse_float(fields[1]) is not None
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
     """Read a run, plain or gzipped, or the run in a directory, as `qid docno rank score tag`,
-    sorted by `sort_ranking`."""
-    run = parse_run(path)
-    if run.issues:
-        other_count = len(run.issues) - 1
-        suffix = (
-            f" (and {pluralise(other_count, 'other invalid line')}; `check --run` lists all)"
-            if other_count
-            else ""
-        )
-        raise InputError(f"{run.file}, line {run.issues[0].line}: {run.issues[0].message}{suffix}")
-    if not run.rows:
-        raise InputError(f"{run.file}: empty run; expected lines {FORMAT}")
+    sorted by `sort_ranking`; raise InputError for the first error."""
+    file = find_run(path)
+    return sort_run(file, read_run_rows(file), order)
+
+
+def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.DataFrame:
+    """Return the rows of a run file as `qid docno rank score tag`, sorted by `sort_ranking`; raise
+    InputError if there are none."""
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
-    rows = [
+    values = [
         (row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.number)
-        for row in run.rows
+        for row in rows
     ]
-    return sort_ranking(pd.DataFrame(rows, columns=columns), order, run.file)
+    if not values:
+        raise InputError(file, "", "empty run", f"expected lines {FORMAT}")
+    return sort_ranking(pd.DataFrame(values, columns=columns), order, file)
 
 
-def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
-    """Parse a line; return its row (None if fields or rank are invalid) and its issue (None if it
-    is valid)."""
-    fields = line.fields
-    if len(fields) != 6:
-        hint = " (tag missing)" if len(fields) == 5 and parse_integer(fields[3]) is not None else ""
+def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
+    """Sort the documents of each topic of a supplied ranking by rank or score, and renumber the
+    ranks.
 
-        def has_rank_and_score(values: Sequence[str]) -> bool:
-            return parse_integer(values[0]) is not None and parse_float(values[1]) is not None
+    Args:
+        ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores,
+            that column is NaN and not used; if it lacks both, documents stay in file order.
+            Remaining ties are in file order.
+        order: Column to sort by; "auto" applies `orders.AUTO_ORDER`.
+        source: File of the ranking, for messages.
 
-        return None, LineIssue(
-            FIELD_COUNT,
-            line.number,
-            describe_field_count(fields, FORMAT, "run", has_rank_and_score, hint),
-        )
-    rank, score = parse_integer(fields[3]), parse_float(fields[4])
-    if rank is None:
-        message = f"invalid rank {abbreviate(fields[3])!r}; expected an integer of at most 9 digits in field 4 of {FORMAT}"
-        return None, LineIssue(RANK, line.number, message, fields[3])
-    row, issue = RunLine(line, fields[0], fields[2], rank, nan if score is None else score), None
-    if score is None:
-        message = f"invalid score {abbreviate(fields[4])!r}; expected a finite number in field 5 of {FORMAT}"
-        issue = LineIssue(SCORE, line.number, message, fields[4])
-    for name, identifier in (("qid", row.qid), ("docno", row.docno)):
-        if is_invalid_id(identifier):
-            issue = LineIssue(
-                ID, line.number, f"invalid {name} {abbreviate(identifier)!r}; {ID_RULE}", identifier
-            )
-    return row, issue
+    Returns:
+        All columns except line; topics in order of first occurrence, ranks from 1.
+    """
+    has_ranks = not ranking["rank"].isna().any()
+    has_scores = not ranking["score"].isna().any()
+    docno_positions = pd.factorize(ranking["docno"], sort=True)[0]
+    sort_keys = {"topic": pd.factorize(ranking["qid"])[0]}
+    if has_ranks and (order != "score" or not has_scores):
+        sort_keys["rank"] = ranking["rank"].to_numpy(float)
+    if has_scores:
+        sort_keys["score"] = -ranking["score"].to_numpy(float)
+    if has_ranks and has_scores:
+        sort_keys["docno"] = -docno_positions
+    positions = np.lexsort([np.arange(len(ranking)), *reversed(sort_keys.values())])
+    ordered = ranking.iloc[positions]
+    if has_ranks and has_scores and order == "auto":
+        _raise_if_contradictory(ordered, source)
+        is_ascending = np.diff(docno_positions[positions], prepend=0) > 0
+        _warn_of_ties(ordered, is_ascending, source)
+    ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
+    return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
+
+
+def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
+    increases = _find_score_increases(ranking)
+    if not increases.any():
+        return
+    position = int(np.flatnonzero(increases)[0])
+    previous = ranking.iloc[position - 1]
+    current = ranking.iloc[position]
+    topics = f"{ranking['qid'][increases].nunique()} of {ranking['qid'].nunique()} topics"
+    reason = (
+        f"ranks and scores disagree in {topics}; "
+        f"first in topic {abbreviate(current['qid'])}: {abbreviate(current['docno'])} has "
+        f"rank {current['rank']:.0f} and score {current['score']:g}, "
+        f"{abbreviate(previous['docno'])} (line {previous['line']}) "
+        f"rank {previous['rank']:.0f} and score {previous['score']:g}"
+    )
+    fix = "set --order rank or --order score"
+    raise InputError(source, f"line {current['line']}", reason, fix)
+
+
+def _find_score_increases(ranking: pd.DataFrame) -> pd.Series:
+    """Return for each row whether its score is higher than that of the previous row of the same
+    topic."""
+    return ranking["qid"].eq(ranking["qid"].shift()) & ranking["score"].gt(ranking["score"].shift())
+
+
+def _warn_of_ties(ranking: pd.DataFrame, is_ascending: np.ndarray, source: object) -> None:
+    """Warn of equal ranks and scores of a sorted ranking; `is_ascending` (N,) is whether a row's
+    docno is greater than that of the previous row."""
+    with np.errstate(over="ignore"):  # as trec_eval, for which 1e40 and 2e40 are infinite
+        single = ranking.assign(score=ranking["score"].to_numpy(np.float32))
+    is_equal = ranking.duplicated(["qid", "score"])
+    is_single_equal = single.duplicated(["qid", "score"]) & ~is_equal
+    for column, is_affected, rule in (
+        (
+            "ranks",
+            ranking.duplicated(["qid", "rank"]),
+            "by score, then docno descending (as trec_eval)",
+        ),
+        (
+            "scores",
+            is_equal & is_ascending,
+            "by rank (trec_eval: by docno descending, as --order score)",
+        ),
+        (
+            "32-bit scores",
+            is_single_equal & is_ascending,
+            "by 64-bit scores (trec_eval: by docno descending)",
+        ),
+    ):
+        if n_affected := ranking["qid"][is_affected].nunique():
+            message = "%s: equal %s in %d of %d topics; sorted %s"
+            log.warning(message, source, column, n_affected, ranking["qid"].nunique(), rule)
+
+
+def validate_supplied_ranking(
+    ranking: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
+) -> pd.DataFrame:
+    """Validate a sorted ranking `qid docno rank score` and return it as rankings in topic order.
+
+    Documents too short for the collection are kept, since an earlier stage selected them. Topics
+    without documents cause a warning. `unknown_docnos` are the docnos of the ranking that are not
+    in the input.
+    """
+    qids = set(topics["qid"])
+    for is_unknown, column, noun in (
+        (~ranking["qid"].isin(qids), "qid", "topic"),
+        (ranking["docno"].isin(unknown_docnos), "docno", "document"),
+    ):
+        unknown_ids = ranking[column][is_unknown]
+        if len(unknown_ids):
+            n_unknown = unknown_ids.nunique()
+            n_total = ranking[column].nunique()
+            is_disjoint = column == "qid" and n_unknown == n_total
+            hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
+            missing = f"{format_missing(n_unknown, n_total, noun)} in the input"
+            reason = f"{missing} (first: {abbreviate(unknown_ids.iloc[0])})"
+            fix = f"use a ranking made from this version of the input{hint and '.'}{hint}"
+            raise InputError(source, "", reason, fix)
+    duplicates = ranking[ranking.duplicated(["qid", "docno"])]
+    if len(duplicates):
+        qid, docno = duplicates[["qid", "docno"]].iloc[0]
+        reason = f"duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}"
+        raise InputError(source, "", reason, "remove one")
+    missing_qids = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
+    if len(missing_qids):
+        message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
+        examples = abbreviate_list(missing_qids.tolist(), MAX_NAMES_LISTED)
+        log.warning(message, source, len(missing_qids), len(topics), examples)
+    return rank_by_score_stable(_fill_scores(ranking, source), topics)
+
+
+def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
+    """Replace all scores of a sorted ranking with n, n - 1, …, 1 per topic if a score of any topic
+    is missing or increases."""
+    if not (_find_score_increases(ranking).any() or ranking["score"].isna().any()):
+        return ranking
+    message = "%s: scores missing or not in rank order; replaced with n, n - 1, …, 1 per topic"
+    log.warning(message, source)
+    n_documents = ranking.groupby("qid")["rank"].transform("size").to_numpy(float)
+    return ranking.assign(score=n_documents - ranking["rank"] + 1)
+
+
+def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
+    """Return a hint that names the normalisation under which two disjoint id sets overlap; "" if
+    there is none.
+
+    Example: " 01 without leading zeros equals 1; rename the topics of one file."
+    """
+    for description, normalise in NORMALISATIONS.items():
+        ids_by_normal_form = {normalise(other_id): other_id for other_id in other_ids}
+        for identifier in ids:
+            normal_form = normalise(identifier)
+            if normal_form in ids_by_normal_form:
+                other_id = ids_by_normal_form[normal_form]
+                example = abbreviate(identifier if normal_form != identifier else other_id)
+                return f" {example} {description} equals {abbreviate(normal_form)}; rename the topics of one file."
+    return ""
+
+
+def format_missing(count: int, total: int, noun: str) -> str:
+    """Format a positive count of missing ids, e.g. "3 of 15 topics are not", to which the caller
+    adds "in the input"."""
+    if total == 1:
+        return f"the only {noun} is not"
+    if count == total:
+        return f"none of the {total} {noun}s is"
+    return f"{count} of {total} {noun}s {'is' if count == 1 else 'are'} not"

@@ -1,157 +1,236 @@
-"""Read TIREx data sets: JSON Lines of queries and documents, or candidates to re-rank.
+"""Read TIREx data sets: JSON Lines of queries and documents, or of candidates to re-rank.
 
 queries.jsonl    {qid, query}
 documents.jsonl  {docno, text}; or corpus.jsonl
 rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; also queries and documents if
-their files are missing
+                 their files are missing
 
-All files may be gzipped; `tirex_records` lists further field names. Rank and score are optional.
-The text combines premises and conclusion, and fills both columns of a document.
+All files may be gzipped. Ids are strings or integers; rank and score are optional. Field names vary
+between TIRA's client and ir_datasets, see the record types.
 """
 
+import json
 import logging
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+import re
+from collections.abc import Callable, Iterator
+from math import inf, isfinite, nan
 from pathlib import Path
+from typing import Any, TypeVar
 
-import pandas as pd
+import msgspec
+from msgspec import UNSET, UnsetType
 
-from aragorn.errors import InputError, abbreviate, pluralise
-from aragorn.io import tirex_records as fields
-from aragorn.io.input_files import batched, find_files, raise_first, raise_on_error
-from aragorn.io.tirex_records import Field, iter_records, read_records
-from aragorn.io.topics import TOPIC_FILES, sort_topics
-from aragorn.io.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
+from aragorn.errors import InputError, abbreviate
+from aragorn.io.files import ID_RULE, is_invalid_id, read_jsonl
+from aragorn.io.touche import describe_invalid_qid
 
 log = logging.getLogger(__name__)
 
-QUERIES_FILES, RERANK_FILES = ["queries.jsonl"], ["rerank.jsonl"]
-DOCUMENTS_FILES = ["documents.jsonl", "corpus.jsonl"]
+QUERIES_FILE = "queries.jsonl"
+RERANK_FILE = "rerank.jsonl"
+DOCUMENTS_FILES = ("documents.jsonl", "corpus.jsonl")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+RANK_LIMIT = 10**9  # ranks must be smaller
+UNSUPPORTED = "; BEIR (`_id`) and `segments` are not supported"
 
-Records = tuple[pd.DataFrame, list[str]]  # valid records, and all issues
-
-
-class TirexReader:
-    """Reader of a TIREx data set."""
-
-    format_name = "TIREx format; text is used as conclusion and premise"
-    min_premise_words = 0  # texts of other collections need not be arguments
-
-    def __init__(self, *paths: Path) -> None:
-        self.rerank_file = _find_file(paths, RERANK_FILES)
-        queries, documents = (
-            _find_file(paths, names) or self.rerank_file
-            for names in (QUERIES_FILES, DOCUMENTS_FILES)
-        )
-        if not queries or not documents:
-            for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
-                if file and is_beir_file(file):
-                    raise InputError(f"{file}: {hint}")
-            missing_names = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-            names = ", ".join(map(str, paths))
-            raise InputError(
-                f"{names}: no {missing_names} found; add this file or {RERANK_FILES[0]} (optionally .gz)"
-            )
-        self._queries, self._documents = queries, documents
-        self.topic_files = [queries]
-        self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))
-
-    @staticmethod
-    def matches(*paths: Path) -> bool:
-        """Return whether an input contains files of a TIREx data set."""
-        names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
-        if find_files(paths, TOPIC_FILES):  # then corpus.jsonl may have any format
-            names.remove("corpus.jsonl")
-        return _find_file(paths, names) is not None
-
-    def read_topics(self) -> Records:
-        records, issues = self._read(self._queries, [fields.QID, fields.QUERY])
-        topics, issues = _drop_duplicates(self._queries, records, issues, "qid", "query")
-        expected = 'expected lines {"qid": "1", "query": "…"}'
-        for qid, line in topics[topics["query"].str.strip() == ""][["qid", "line"]].itertuples(
-            index=False
-        ):
-            issues.append(
-                f"{self._queries}, line {line}: topic {abbreviate(qid)} has an empty query; {expected}"
-            )
-        if not len(topics) and not issues:
-            issues.append(f"{self._queries}: no queries; {expected}")
-        return sort_topics(topics[["qid", "query"]]), issues
-
-    def read_documents(self) -> Records:
-        records, issues = self._read(self._documents, [fields.DOCNO, fields.TEXT])
-        documents, issues = _drop_duplicates(self._documents, records, issues, "docno", "text")
-        if not issues:
-            log.info("%s: %d documents", self._documents.name, len(documents))
-            if self._documents != self.rerank_file and len(documents) < len(records):
-                log.warning(
-                    "dropped %s (same id and text)",
-                    pluralise(len(records) - len(documents), "duplicate document"),
-                )
-        documents = documents.sort_values("docno", ignore_index=True)
-        columns = {
-            "docno": documents["docno"],
-            "conclusion": documents["text"],
-            "premise": documents["text"],
-        }
-        return pd.DataFrame(columns), issues
-
-    def iter_batches(self) -> Iterator[pd.DataFrame]:
-        if self._documents == self.rerank_file:
-            documents, issues = self.read_documents()
-            raise_first(issues)
-            yield documents
-            return
-        for batch in batched(
-            raise_on_error(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))
-        ):
-            docnos, texts, _ = zip(*batch, strict=True)
-            yield pd.DataFrame(
-                {"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object
-            )
-
-    def read_candidates(self) -> pd.DataFrame | None:
-        if not self.rerank_file:
-            return None
-        candidates, issues = self._candidates
-        raise_first(issues)
-        return candidates[["qid", "docno", "rank", "score", "line"]]
-
-    def _read(self, file: Path, columns: Sequence[Field]) -> Records:
-        return self._candidates if file == self.rerank_file else read_records(file, columns)
-
-    @cached_property
-    def _candidates(self) -> Records:
-        """Valid candidates and all issues; candidates include queries or texts that have no
-        separate file."""
-        assert self.rerank_file
-        query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
-        text_fields = [fields.TEXT] if self._documents == self.rerank_file else []
-        columns = [fields.QID, *query_fields, fields.DOCNO, *text_fields, fields.RANK, fields.SCORE]
-        return read_records(self.rerank_file, columns)
+T = TypeVar("T")
+Id = int | str | UnsetType
+Text = str | UnsetType
 
 
-def _find_file(paths: Sequence[Path], names: Sequence[str]) -> Path | None:
-    """Return the first existing file with one of the names, plain or gzipped; None if there is
-    none."""
-    return next((file for name in names for file in find_files(paths, name)), None)
+class Query(msgspec.Struct, gc=False):
+    """Line of queries.jsonl; fields of a kind are alternatives."""
+
+    qid: Id = UNSET
+    query_id: Id = UNSET
+    query: Text = UNSET
+    default_text: Text = UNSET
+    text: Text = UNSET
 
 
-def _drop_duplicates(
-    file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str
-) -> Records:
-    """Return the first record of each id, and `issues` followed by an issue for each id with
-    different texts."""
-    first_records = records.drop_duplicates(id_column)
-    first_texts = records[id_column].map(
-        dict(zip(first_records[id_column], first_records[text_column], strict=True))
+class Document(msgspec.Struct, gc=False):
+    """Line of documents.jsonl, or a candidate as a document."""
+
+    docno: Id = UNSET
+    doc_id: Id = UNSET
+    docid: Id = UNSET
+    text: Text = UNSET
+    default_text: Text = UNSET
+
+
+class Candidate(msgspec.Struct, gc=False):
+    """Line of rerank.jsonl, without its text."""
+
+    qid: Id = UNSET
+    query_id: Id = UNSET
+    query: Any = UNSET  # not used if there are queries
+    docno: Id = UNSET
+    doc_id: Id = UNSET
+    docid: Id = UNSET
+    rank: Any = UNSET
+    score: Any = UNSET
+
+
+def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line, qid and query of each topic of queries.jsonl, or of rerank.jsonl; repeated topics
+    once.
+
+    Raises:
+        InputError: For the first invalid line, a topic with two queries, or if there is no topic.
+    """
+    expected = 'expected lines {"qid": "1", "query": "…"}'
+
+    def parse(record: Any) -> tuple[str, str]:
+        has_documents = isinstance(record, Candidate)
+        names = ("query",) if has_documents else ("query", "default_text", "text")
+        qid, query = _get_qid(record), _get(record, *names)
+        if not isinstance(query, str):
+            raise ValueError(f"query is {_format(query)}; expected a string")
+        if not query.strip():
+            raise ValueError(f"topic {abbreviate(qid)} has an empty query; {expected}")
+        return qid, query
+
+    is_candidates = file.name.startswith(RERANK_FILE)
+    records = _read(file, Candidate if is_candidates else Query, parse, expected)
+    n_topics = 0
+    for topic in _drop_repeated(file, records, "qid", "query"):
+        n_topics += 1
+        yield topic
+    if not n_topics:
+        raise InputError(file, "", "no queries", expected)
+
+
+def read_documents(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line, docno and text of each document of documents.jsonl, or of rerank.jsonl, including
+    repeated ones; raise InputError for the first invalid line."""
+
+    def parse(record: Document) -> tuple[str, str]:
+        return _get_docno(record), _get(record, "text", "default_text")
+
+    return _read(file, Document, parse, 'expected lines {"docno": "1", "text": "…"}')
+
+
+def read_unique_documents(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield the documents of a file without repeated ones; raise InputError for a docno with two
+    texts."""
+    return _drop_repeated(file, read_documents(file), "docno", "text")
+
+
+def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
+    """Yield line, qid, docno, rank and score of each candidate, with NaN for a missing rank or
+    score; raise InputError for the first invalid line, or if only some lines have a rank or score.
+    """
+
+    def parse(record: Candidate) -> tuple[str, str, float, float]:
+        rank = nan if record.rank is UNSET else _parse_rank(record.rank)
+        score = nan if record.score is UNSET else _parse_score(record.score)
+        return _get_qid(record), _get_docno(record), rank, score
+
+    expected = (
+        'expected lines {"qid": "1", "docno": "1"}, with query and text if their files are missing'
     )
-    first_lines = dict(zip(first_records[id_column], first_records["line"], strict=True))
-    conflicts = [
-        f"{file}, line {line}: {id_column} {abbreviate(identifier)} repeated with different {text_column} "
-        f"(first in line {first_lines[identifier]}); ids must be unique"
-        for identifier, line in records[first_texts != records[text_column]][
-            [id_column, "line"]
-        ].itertuples(index=False)
-    ]
-    return first_records, [*issues, *conflicts]
+    first: tuple[int, str, str, float, float] | None = None
+    for row in _read(file, Candidate, parse, expected):
+        first = first or row
+        for name, value, first_value in (("rank", row[3], first[3]), ("score", row[4], first[4])):
+            if isfinite(value) != isfinite(first_value):
+                present, absent = (first, row) if isfinite(first_value) else (row, first)
+                reason = f"line {present[0]} has a {name} and line {absent[0]} has none"
+                place = f"line {row[0]} (qid {abbreviate(row[1])}, docno {abbreviate(row[2])})"
+                raise InputError(file, place, reason, "provide it in all lines or in none")
+        yield row
+
+
+def _read(
+    file: Path, record_type: type[T], parse: Callable[[T], tuple[Any, ...]], expected: str
+) -> Iterator[Any]:
+    """Yield line number and parsed values of each record; raise InputError for a ValueError of
+    `parse`."""
+    for line, record in read_jsonl(file, record_type, expected):
+        try:
+            values = parse(record)
+        except KeyError as error:
+            reason = f"missing {error.args[0]}"
+            raise InputError(file, f"line {line}", reason, f"{expected}{UNSUPPORTED}") from None
+        except ValueError as error:
+            raise InputError(file, f"line {line}", str(error)) from None
+        yield (line, *values)
+
+
+def _drop_repeated(
+    file: Path, records: Iterator[tuple[int, str, str]], id_name: str, text_name: str
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the first record of each id; raise InputError for an id with two texts."""
+    first: dict[str, tuple[int, str]] = {}
+    n_repeated = 0
+    for line, identifier, text in records:
+        first_line, first_text = first.setdefault(identifier, (line, text))
+        if first_line == line:
+            yield line, identifier, text
+            continue
+        n_repeated += 1
+        if text != first_text:
+            reason = (
+                f"{id_name} {abbreviate(identifier)} repeated with different {text_name} "
+                f"(first in line {first_line})"
+            )
+            raise InputError(file, f"line {line}", reason, "ids must be unique")
+    if n_repeated and not file.name.startswith(RERANK_FILE):  # candidates repeat both
+        log.warning("%s: dropped %d repeated ids (same %s)", file.name, n_repeated, text_name)
+
+
+def _get(record: object, *names: str) -> Any:
+    """Return the value that a record has under any of several names; raise KeyError if it has none,
+    ValueError if it has several."""
+    values = {name: value for name in names if (value := getattr(record, name)) is not UNSET}
+    if not values:
+        raise KeyError(names[0])
+    if len({*map(str, values.values())}) > 1:
+        listing = " and ".join(f"{name} is {_format(value)}" for name, value in values.items())
+        raise ValueError(f"{listing}; remove one")
+    return next(iter(values.values()))
+
+
+def _get_docno(record: Document | Candidate) -> str:
+    docno = str(_get(record, "docno", "doc_id", "docid"))
+    if is_invalid_id(docno):
+        raise ValueError(f"docno is '{abbreviate(docno)}'; {ID_RULE}")
+    return docno
+
+
+def _get_qid(record: Query | Candidate) -> str:
+    qid = str(_get(record, "qid", "query_id"))
+    if rule := describe_invalid_qid(qid):
+        raise ValueError(f"qid is '{abbreviate(qid)}'; {rule}")
+    return qid
+
+
+def _parse_score(value: object) -> float:
+    score = _to_float(value)
+    if not isfinite(score):
+        expected = "expected a finite number, or no score in any line"
+        raise ValueError(f"score is {_format(value)}; {expected}")
+    return score
+
+
+def _parse_rank(value: object) -> float:
+    rank = _to_float(value)
+    if not (0 <= rank < RANK_LIMIT and rank.is_integer()):
+        expected = f"expected a non-negative integer below {RANK_LIMIT:,}, or no rank in any line"
+        raise ValueError(f"rank is {_format(value)}; {expected}")
+    return rank
+
+
+def _to_float(value: object) -> float:
+    """Return a number or numeric text as a float; NaN if it is neither."""
+    is_number = type(value) in (int, float) or (type(value) is str and NUMBER.fullmatch(value))
+    try:
+        return float(value) if is_number else nan  # type: ignore[arg-type]
+    except OverflowError:
+        return inf
+
+
+def _format(value: object) -> str:
+    if isinstance(value, str):
+        return f"'{abbreviate(value)}'"
+    return abbreviate(json.dumps(value, ensure_ascii=False))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from aragorn.errors import OutputError
-from aragorn.io.input_files import find_files
+from aragorn.io.files import Inputs
 from aragorn.io.runs import find_run
 from aragorn.signals import on_interrupt
 from aragorn.storage.artifact_store import ArtifactStore, compute_xxh3, read_manifest
@@ -33,7 +33,7 @@ def list_other_runs(path: Path) -> list[str]:
     """Return the names of the .txt files in a directory besides the run that is read from it; []
     for a run file."""
     run = find_run(path)
-    names = [get_printable_name(file) for file in find_files([path], "*.txt")]
+    names = [get_printable_name(file) for file in Inputs([path]).find("*.txt")]
     return [name for name in names if name != run.name] if run != path else []
 
 

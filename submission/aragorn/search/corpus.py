@@ -9,9 +9,7 @@ from typing import Self
 
 import pandas as pd
 
-from aragorn.io.args_me import ArgsMeReader
 from aragorn.io.dataset import Dataset
-from aragorn.io.readers import DatasetReader, open_reader
 from aragorn.paths import PROGRAM
 from aragorn.storage.hashing import combine_hashes
 from aragorn.timing import Stopwatch
@@ -20,36 +18,48 @@ from aragorn.timing import Stopwatch
 class Corpus(Dataset):
     """Documents without topics or a supplied ranking; every query searches all of them."""
 
-    def __init__(self, reader: DatasetReader, *paths: Path) -> None:
-        """Create a corpus from the documents of a reader; the paths are used for display only."""
-        self.reader, self.description, self.paths, self.name = (
-            reader,
-            reader.format_name,
-            paths,
-            ", ".join(map(str, paths)),
-        )
-        self.stopwatch, self.topics = (
-            Stopwatch(),
-            pd.DataFrame({"qid": [], "query": []}, dtype=object),
-        )
-        self.ranking_file = self._run_file = self._sorted_ranking = None
+    def __init__(self, *paths: Path) -> None:
+        """Create a corpus from an input, ignoring its topics, if any."""
+        super().__init__(*paths, has_topics=False)
+        self.description = self.format_name
+        self._omit_topics()
 
     @classmethod
     def from_paths(cls, *paths: Path) -> Self:
         """Create a corpus from an input, ignoring its topics, if any."""
-        return cls(open_reader(*paths, has_topics=False), *paths)
+        return cls(*paths)
 
     @classmethod
     def from_frame(cls, documents: pd.DataFrame) -> Self:
         """Create a corpus from a frame `docno conclusion premise`."""
-        corpus = cls(_FrameReader(documents), Path("arguments"))
+        corpus = cls.__new__(cls)
+        corpus.paths = (Path("arguments"),)
+        corpus.name = "arguments"
+        corpus.stopwatch = Stopwatch()
+        corpus.description = corpus.format_name = "data frame"
+        corpus.min_premise_words = 0  # the minimum length applies to args.me only
+        corpus.is_tirex = False
+        corpus.topic_files = []
+        corpus.corpus_files = []
+        corpus.documents = documents
+        corpus._omit_topics()
         texts = (text for column in documents for text in documents[column])
         # both determine the collection
-        content = "\0".join([str(corpus.reader.min_premise_words), *texts])
+        content = "\0".join([str(corpus.min_premise_words), *texts])
         corpus.corpus_fingerprint = hashlib.sha256(
             content.encode(errors="surrogatepass")
         ).hexdigest()
         return corpus
+
+    def _omit_topics(self) -> None:
+        self.topics = pd.DataFrame({"qid": [], "query": []}, dtype=object)
+        self.ranking_file = None
+        self._run_file = None
+        self._sorted_ranking = None
+
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
+        """Yield the documents in batches, see `Dataset.iter_batches`."""
+        return super().iter_batches() if self.corpus_files else iter([self.documents])
 
     def with_queries(self, topics: pd.DataFrame) -> Self:
         """Return a copy of this corpus that has queries `qid query` as topics."""
@@ -76,20 +86,4 @@ class Corpus(Dataset):
     @property
     def args_me_files(self) -> list[Path]:
         """Files of an args.me corpus; [] for other formats."""
-        return self.reader.corpus_files if isinstance(self.reader, ArgsMeReader) else []
-
-
-class _FrameReader(ArgsMeReader):
-    """Reader of a frame `docno conclusion premise`."""
-
-    format_name = "data frame"
-    min_premise_words = 0  # the minimum length applies to args.me only
-
-    def __init__(self, documents: pd.DataFrame) -> None:
-        self.topic_files, self.corpus_files, self._documents = [], [], documents
-
-    def read_documents(self) -> tuple[pd.DataFrame, list[str]]:
-        return self._documents, []
-
-    def iter_batches(self) -> Iterator[pd.DataFrame]:
-        yield self._documents
+        return [] if self.is_tirex else self.corpus_files

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate
-from aragorn.io.input_files import is_invalid_id
+from aragorn.io.files import is_invalid_id
 from aragorn.search.corpus import Corpus
 
 MAX_QUERY_CHARACTERS = 10_000

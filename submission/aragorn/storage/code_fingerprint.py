@@ -27,7 +27,7 @@ PROGRAM = "aragorn.rank"
 REPORTING_MODULES = {
     "aragorn.check", "aragorn.explain", "aragorn.progress", "aragorn.timing",
     "aragorn.explanation",
-    "aragorn.io.args_me_ids", "aragorn.io.run_validation", "aragorn.output.ir_metadata",
+    "aragorn.io.args_me_ids", "aragorn.io.run_rules", "aragorn.output.ir_metadata",
 }  # fmt: skip
 # modules without effect on artifacts, excluded from artifact fingerprints
 RESULT_NEUTRAL_MODULES = REPORTING_MODULES | {

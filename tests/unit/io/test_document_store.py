@@ -12,7 +12,7 @@ import pytest
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import create_database, fetch_rows, open_document_store
-from aragorn.io.input_files import BATCH_SIZE
+from aragorn.io.files import BATCH_SIZE
 from aragorn.storage.cache_directory import CacheDirectory
 
 from tests.conftest import PREMISE, Log, Patch, make_argument
@@ -63,8 +63,7 @@ def test_second_execution_reads_no_corpus(
     assert (
         "3 of 5 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
     )
-    monkeypatch.setattr("aragorn.io.args_me.read_arguments", None)  # calling it fails
-    monkeypatch.setattr("aragorn.io.args_me.ArgsMeReader.iter_batches", None)
+    monkeypatch.setattr("aragorn.io.touche.read_arguments", None)  # calling it fails
     assert query_all(directory, tmp_path / "work") == EXPECTED
 
 
@@ -93,10 +92,8 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
     ) else None
     dataset = Dataset(tmp_path)
     rows = dataset.documents[COLUMNS].to_numpy().tolist()
-    collection = select_collection(dataset.documents, dataset.reader.min_premise_words)[
-        "docno"
-    ].tolist()
-    assert [len(batch) for batch in dataset.reader.iter_batches()] == [BATCH_SIZE, 3]
+    collection = select_collection(dataset.documents, dataset.min_premise_words)["docno"].tolist()
+    assert [len(batch) for batch in dataset.iter_batches()] == [BATCH_SIZE, 3]
     with CacheDirectory(None, tmp_path) as cache:
         store = open_document_store(Dataset(tmp_path), cache)
         assert store.collection_docnos == sorted(collection)

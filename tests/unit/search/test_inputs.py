@@ -87,9 +87,7 @@ def test_frames_may_have_other_columns_and_indexes() -> None:
 )
 def test_integer_ids_become_strings(ids: Any) -> None:
     topics = build_topics(pd.DataFrame({"qid": ids, "query": ["a", "b"]}))
-    documents, _ = build_corpus(
-        pd.DataFrame({"docno": ids, "premise": ["a", "b"]})
-    ).reader.read_documents()
+    documents = build_corpus(pd.DataFrame({"docno": ids, "premise": ["a", "b"]})).documents
     assert [*topics["qid"]] == [*documents["docno"]] == ["7", "-10"]
     assert build_topics(pd.DataFrame({"qid": pd.Series([], dtype=int), "query": []})).empty
 

@@ -134,13 +134,13 @@ class NoOptions:
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate TREC runs against qrels, with confidence intervals and tests."""
     from aragorn.io.dataset import Dataset
+    from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import read_run
 
     from aragorn_training.evaluation import tables
     from aragorn_training.evaluation.evaluate import evaluate_run
     from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
     from aragorn_training.evaluation.overlap import compute_overlap
-    from aragorn_training.evaluation.qrels import read_qrels
 
     docnos = set(Dataset(options.collection).documents["docno"]) if options.collection else None
     qrels_files, run_files = (
@@ -174,6 +174,7 @@ def evaluate(options: EvaluateOptions) -> None:
 
 def compare(options: CompareOptions) -> None:
     """Show how two runs of the same topics differ: documents, ranks, scores and, with --qrels, measures."""
+    from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import find_run, read_run
     from aragorn.storage.atomic_files import create_directory
 
@@ -184,7 +185,6 @@ def compare(options: CompareOptions) -> None:
     )
     from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
     from aragorn_training.evaluation.overlap import compute_overlap
-    from aragorn_training.evaluation.qrels import read_qrels
     from aragorn_training.evaluation.tables import write_csv
 
     (name_a, file_a), (name_b, file_b) = options.first, options.second

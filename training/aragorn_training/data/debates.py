@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from aragorn.io.args_me_records import decode_arguments
-from aragorn.io.input_files import as_input_errors
+from aragorn.errors import abbreviate
+from aragorn.io.files import build_record_error
+from aragorn.io.touche import read_arguments
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import normalise
 from rapidfuzz import fuzz, process
@@ -22,18 +23,17 @@ class _Context(msgspec.Struct, gc=False, rename="camel"):
     source_title: str | None = None
 
 
-class _Argument(msgspec.Struct, gc=False):
-    id: str
-    context: _Context | None = None
-
-
 def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
     """Yield the docno and the context of each argument of a file; the fields of a missing context
     are None."""
-    with as_input_errors(file):
-        arguments = decode_arguments(_Argument, file)
-    for argument in arguments:
-        yield argument.id, argument.context or _Context()
+    decode = msgspec.json.Decoder(_Context | None).decode
+    for argument in read_arguments(file):
+        context = argument.context
+        try:
+            yield argument.id, (decode(context) if bytes(context) else None) or _Context()
+        except (ValueError, RecursionError) as error:
+            place = f"context of argument {abbreviate(argument.id)}"
+            raise build_record_error(file, place, context, error, "expected texts") from None
 
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:

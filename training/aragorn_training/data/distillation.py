@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from aragorn.errors import InputError
-from aragorn.io.args_me import find_corpus_files
 from aragorn.io.dataset import Dataset
-from aragorn.io.input_files import raise_first
-from aragorn.io.topics import read_topics
+from aragorn.io.touche import find_corpus_files, read_topics
 from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
@@ -75,9 +73,7 @@ def build_title_input(
     dataset = Dataset(*paths)
     excluded_topics = dataset.topics["query"].tolist()
     for file in excluded_topic_files:
-        topics, faults = read_topics([file])
-        raise_first(faults)
-        excluded_topics += topics["query"].tolist()
+        excluded_topics += read_topics([file])["query"].tolist()
     all_titles = read_debate_titles(find_corpus_files(*paths))
     titles = exclude_paraphrases(all_titles, excluded_topics)
     log.info(

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.collection import select_collection, validate_collection
-from aragorn.io.input_files import raise_first
+from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.code_fingerprint import code_fingerprint
@@ -96,8 +95,7 @@ def prepare_pairs(
 def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
     """Read the arguments of sufficient length, or a sample of these, and add the column
     `normalised_conclusion`."""
-    documents, faults = read_arguments(files)
-    raise_first(faults)
+    documents = read_documents(files)
     arguments = select_collection(documents)
     validate_collection(arguments, len(documents))
     if settings.sample_size:

@@ -15,10 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from aragorn.errors import InputError
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.collection import select_collection, validate_collection
-from aragorn.io.input_files import raise_first
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
+from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
 from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
 from aragorn.storage.code_fingerprint import code_fingerprint
@@ -29,7 +29,6 @@ from aragorn.text.passages import split_passages
 
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.work_directory import iter_rows
-from aragorn_training.evaluation.qrels import read_qrels
 
 log = logging.getLogger(__name__)
 
@@ -124,8 +123,7 @@ def _write_passages(
 ) -> None:
     """Write the passages of all arguments in batches, which limits memory; mark judged and pooled
     arguments."""
-    documents, faults = read_arguments(list(files))
-    raise_first(faults)
+    documents = read_documents(list(files))
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
     del documents

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 from aragorn.errors import InputError
-from aragorn.io.trec_lines import read_trec_lines
+from aragorn.io.trec import read_trec_lines
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from aragorn.io.dataset import Dataset
-from aragorn.io.supplied_rankings import suggest_normalisation
+from aragorn.io.runs import suggest_normalisation
 
 from aragorn_training.evaluation.evaluate import get_evaluated_topics
 from aragorn_training.evaluation.measures import TOUCHE_DEPTH

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.fusion.weighted_sum import WeightedSum
+from aragorn.io.qrels import read_qrels
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -27,7 +28,6 @@ from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_ablation
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import (
     CONFIDENCE,
     bootstrap_means,

@@ -16,6 +16,7 @@ import pandas as pd
 from aragorn.errors import InputError, pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.io.orders import Order
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from aragorn.progress import track
@@ -39,7 +40,6 @@ from aragorn_training.evaluation.evaluate import (
 )
 from aragorn_training.evaluation.overlap import check_overlap, compute_overlap
 from aragorn_training.evaluation.plots import plot_candidate_recall, plot_topic_differences
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import (
     bootstrap_means,
     compare_with_baseline,

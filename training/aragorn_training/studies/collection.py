@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
-from aragorn.io.input_files import raise_first
+from aragorn.io.qrels import read_qrels
+from aragorn.io.touche import find_corpus_files, read_arguments, read_documents
 
 from aragorn_training.evaluation.exclusion import read_docnos
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.options import (
     InputOptions,
     NamedQrelsOptions,
@@ -49,13 +48,12 @@ def run(options: Options) -> pd.DataFrame:
     }
     unconfirmed = read_docnos(options.unconfirmed_ids) if options.unconfirmed_ids else set[str]()
     files = find_corpus_files(*options.inputs)
-    documents, issues = read_arguments(files)
-    raise_first(issues)
-    # A second reading, because read_arguments does not return the files of its documents.
+    documents = read_documents(files)
+    # A second reading, because read_documents does not return the files of its documents.
     corpora = {
-        docno: file.name.split(".")[0]
+        argument.id: file.name.split(".")[0]
         for file in reversed(files)
-        for docno in read_arguments([file])[0]["docno"]
+        for argument in read_arguments(file)
     }
     docnos = documents["docno"]
     flags = {

@@ -14,6 +14,7 @@ from aragorn.errors import InputError
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
@@ -23,7 +24,6 @@ from aragorn.systems.execution import CheckpointStore
 
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.measures import TOUCHE_NDCG
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (
     compute_similarity_tables,

@@ -4,9 +4,8 @@ section 3.2)."""
 from dataclasses import dataclass
 
 import pandas as pd
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.collection import select_collection
-from aragorn.io.input_files import raise_first
+from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.text.index_terms import TermAnalyser
 
 from aragorn_training.data.debates import read_topics
@@ -44,8 +43,7 @@ def run(options: Options) -> pd.DataFrame:
     """
     read_passages_manifest(options.work_dir, "unpooled")
     files = find_corpus_files(options.input_dir)
-    documents, faults = read_arguments(files)
-    raise_first(faults)
+    documents = read_documents(files)
     topics, stems = read_topics(files), TermAnalyser("porter")
     passages = pd.read_parquet(get_passages_dir(options.work_dir) / PASSAGES)
     long = pd.DataFrame(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
+from aragorn.io.qrels import read_qrels
 from aragorn.retrieval.lexical import BM25, LexicalParameters
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import load_or_build_index
 
 from aragorn_training.data.execution import open_execution
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.options import (
     CheckpointOptions,
     InputOptions,

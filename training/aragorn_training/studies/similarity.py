@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from aragorn.errors import InputError
-from aragorn.io.args_me import find_corpus_files, read_arguments
 from aragorn.io.collection import select_collection
-from aragorn.io.input_files import raise_first
+from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.text.normalisation import normalise
 from aragorn.text.vocabulary import FIRST_TERM_ID
 from rapidfuzz import fuzz, process
@@ -52,8 +51,7 @@ def run(options: Options) -> pd.DataFrame:
             missing.
     """
     vectors_dir = options.work_dir / get_default_folder_name(None)
-    documents, issues = read_arguments(find_corpus_files(*options.inputs))
-    raise_first(issues)
+    documents = read_documents(find_corpus_files(*options.inputs))
     conclusions = sorted(
         {normalise(text) for text in select_collection(documents)["conclusion"].unique()}
     )

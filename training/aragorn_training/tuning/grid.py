@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
+from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
 from aragorn.retrieval.lexical import LexicalParameters, parse_query, search
 from aragorn.storage.checkpoint_directory import (
@@ -39,7 +40,6 @@ from aragorn_training.evaluation.evaluate import (
 from aragorn_training.evaluation.folds import assign_folds, format_few_topics_warning
 from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from aragorn_training.mapping import map_cached
 

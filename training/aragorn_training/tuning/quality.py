@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.io.qrels import read_qrels
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.atomic_files import get_printable_name
@@ -31,7 +32,6 @@ from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_top
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from aragorn_training.tuning import quality_grid

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.io.dataset import Dataset
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.evaluation.evaluate import (
     ALL,
@@ -17,7 +18,6 @@ from aragorn_training.evaluation.evaluate import (
     evaluate_run,
 )
 from aragorn_training.evaluation.measures import TOUCHE_NDCG as TOUCHE
-from aragorn_training.evaluation.qrels import read_qrels
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from tests.conftest import REAL_DATA, make_argument

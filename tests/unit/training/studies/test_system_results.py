@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.__main__ import main as aragorn
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
@@ -17,7 +18,6 @@ from aragorn.systems.execution import Execution, iter_components
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.paths import RESULTS

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from aragorn.errors import UsageError
 from aragorn.fusion.quality import QualityInterpolation
+from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import get_system
@@ -17,7 +18,6 @@ from aragorn.systems.lexical import LexicalStage
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.tuning import quality as tuning
 from aragorn_training.tuning import quality_grid
 from aragorn_training.tuning.grid import SELECTION_MEASURES

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 from aragorn.errors import InputError
+from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import parse_path
 from aragorn.storage.checkpoint_directory import PROVENANCE
@@ -26,7 +27,6 @@ from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
-from aragorn_training.evaluation.qrels import read_qrels
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.options import (

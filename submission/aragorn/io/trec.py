@@ -1,13 +1,14 @@
-"""Read the lines of TREC files, whose fields are separated by whitespace."""
+"""Read the lines and numbers of TREC files (runs and qrels), whose fields are separated by
+whitespace."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
 from aragorn.errors import abbreviate, pluralise
-from aragorn.io.input_files import read_text
+from aragorn.io.files import read_text
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
@@ -31,8 +32,8 @@ class TrecLine(NamedTuple):
 def read_trec_lines(file: Path) -> Iterator[TrecLine]:
     """Yield the lines of a file, plain or gzipped, with LF, CRLF or CR line ends."""
     lines = LINE_END.split(read_text(file))
-    for line_number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        yield TrecLine(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
+    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        yield TrecLine(number, line, line.split() if line.isascii() else FIELD.findall(line))
 
 
 def parse_integer(field: str) -> int | None:
@@ -51,35 +52,24 @@ def parse_float(field: str) -> float | None:
         value = float(field)
     except ValueError:
         return None
-    return value if abs(value) < inf else None
+    return value if isfinite(value) else None
 
 
 def describe_field_count(
-    fields: Sequence[str],
-    layout: str,
-    kind: str,
-    is_valid: Callable[[Sequence[str]], bool],
-    hint: str = "",
-) -> str:
-    """Return a message on a line with the wrong number of fields, with a fix if the cause is
-    evident.
+    fields: Sequence[str], layout: str, is_valid: Callable[[Sequence[str]], bool]
+) -> tuple[str, str]:
+    """Return what is wrong with a line of another number of fields, and a fix.
 
     Args:
         fields: Fields of the line.
         layout: Names of the expected fields in backticks, the third being the docno.
-        kind: Kind of file, "run" or "qrels".
         is_valid: Function that returns whether the fields after the docno are valid.
-        hint: Advice if there are too few fields.
     """
     names = layout.strip("`").split()
-    message = f"{pluralise(len(fields), 'field')}; expected {len(names)}: {layout}"
-    if len(fields) < len(names):
-        return message + hint
-    tail = 3 - len(names)  # negative index of the first field after the docno
-    if is_valid(fields[3:]):
+    fix = f"expected {len(names)}: {layout}"
+    if len(fields) > len(names) and is_valid(fields[3:]):
         surplus = abbreviate(" ".join(fields[len(names) :]))
-        return f"{message}; remove {surplus!r} after the {names[-1]}, or start comment lines with #"
-    if is_valid(fields[tail:]):
-        docno = abbreviate(" ".join(fields[2:tail]))
-        return f"{message}; docno {docno!r} contains spaces; replace them in {kind} and corpus"
-    return message
+        fix += f"; remove {surplus!r} after the {names[-1]}, or start comment lines with #"
+    elif len(fields) > len(names) and is_valid(fields[3 - len(names) :]):
+        fix += "; docnos must not contain spaces"
+    return pluralise(len(fields), "field"), fix

@@ -1,0 +1,242 @@
+"""Find and read the files of an input; every failure raises an InputError that names the file."""
+
+import gzip
+import mmap
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+from zipfile import ZipExtFile
+
+import msgspec
+
+from aragorn.errors import (
+    InputError,
+    abbreviate,
+    abbreviate_list,
+    as_memory_errors,
+    build_unreadable_input_error,
+)
+from aragorn.storage.archives import find_archive, is_archive, list_members, open_file
+
+T = TypeVar("T")
+Buffer = bytes | bytearray | mmap.mmap
+BATCH_SIZE = 1 << 14
+BOM = b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
+# decompression limit: MAX_EXPANSION × compressed size + EXTRA_BYTES
+MAX_EXPANSION = 200
+EXTRA_BYTES = 1 << 26
+MAX_LINE_BYTES = 1 << 28
+# minimum number of bytes counted per line, so that many blank lines also exceed the limit
+MIN_LINE_COST = 32
+# Whitespace, control and invisible characters, which would corrupt run files or their display.
+INVALID_ID_CHARACTERS = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
+SYNTAX_ERROR = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+NON_FINITE = re.compile(rb"NaN|-?Infinity")  # invalid JSON, but written by Python's json.dump
+# a surrogate pair, a lone surrogate (the group), or another escape sequence
+ESCAPE = re.compile(
+    rb"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)", re.I | re.S
+)
+MAX_ESCAPE_BYTES = 12
+
+
+class Inputs:
+    """Files of the directories, archives (with all folders) and files of an input, listed once."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """List the files; raise InputError for a path that is missing or unreadable."""
+        self.files_by_path = [(path, _list_files(path)) for path in paths]
+        self._files = [file for _, files in self.files_by_path for file in files]
+
+    def find(self, *patterns: str) -> list[Path]:
+        """Return the files whose names match a glob pattern, see `select_files`."""
+        return select_files(self._files, *patterns)
+
+    def build_missing_error(self, kind: str, expected: str) -> InputError:
+        """Return the error for an input without a kind of file, with the names of five files."""
+        names = abbreviate_list([file.name for file in self.find("*")]) or "no files"
+        has_subdirectory = any(map(os.path.isdir, self._files))
+        hint = "; subdirectories are not searched; pass each with -i" if has_subdirectory else ""
+        for file in self.find("*.csv", "*.tsv", "corpus.jsonl"):
+            hint += f"; {file.name}: CSV, BEIR and TIREx without queries.jsonl are not supported"
+        paths = ", ".join(str(path) for path, _ in self.files_by_path)
+        return InputError(paths, "", f"no {kind} found among {names}", f"{expected}{hint}")
+
+
+def select_files(files: Iterable[Path], *patterns: str) -> list[Path]:
+    """Return the files whose names, without .gz, match a glob pattern, sorted by name and path."""
+    matches = [
+        file
+        for file in files
+        if any(fnmatch(file.name.removesuffix(".gz"), pattern) for pattern in patterns)
+    ]
+    return sorted(matches, key=lambda file: (file.name, file))
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the files of a directory or zip archive, or the path itself if it is another file."""
+    try:
+        if path.is_dir():
+            return list(path.iterdir())
+        return list_members(path) if is_archive(path) else [path]
+    except FileNotFoundError:
+        expected = "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive or files"
+        raise InputError(path, "", "input not found", expected) from None
+    except OSError as error:
+        raise build_unreadable_input_error(error) from None
+
+
+@contextmanager
+def as_input_errors(file: Path) -> Iterator[None]:
+    """Convert exceptions of a `with` block that reads `file` to InputErrors that name it."""
+    try:
+        with as_memory_errors(file):
+            yield
+    except InputError:
+        raise
+    except gzip.BadGzipFile as error:
+        fix = "remove .gz from its name, or copy it again if damaged"
+        raise InputError(file, "", f"no gzip file ({error})", fix) from None
+    except (EOFError, zlib.error) as error:
+        raise InputError(file, "", f"damaged gzip file ({error})", "copy the file again") from None
+    except OSError as error:
+        raise build_unreadable_input_error(error) from None
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8 at byte {error.start}"
+        raise InputError(file, "", reason, "convert it to UTF-8") from None
+
+
+def read_bytes(file: Path) -> Buffer:
+    """Return the decompressed content of a file; memory-map plain files, because copying adds a
+    third to decoding time."""
+    with (
+        as_input_errors(file),
+        open_file(file) as file_stream,
+        _decompress(file, file_stream) as stream,
+    ):
+        if isinstance(stream, BufferedReader):
+            is_empty = os.fstat(stream.fileno()).st_size == 0  # which cannot be mapped
+            return b"" if is_empty else mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        limit = _compute_decompression_limit(file)
+        data = bytearray()
+        while chunk := stream.read(CHUNK_BYTES):
+            data += chunk
+            if len(data) > limit:
+                raise _build_expansion_error(file, limit)
+        return data
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a UTF-8 file, plain or gzipped, without byte order mark."""
+    with as_input_errors(file):
+        data = bytes(read_bytes(file))
+        if b"\0" in data and not data.startswith(UTF16_BOMS):
+            reason = "has null characters and thus is no text file"
+            raise InputError(file, "", reason, "use a text file, or unpack the archive")
+        return data.decode("utf-8-sig")
+
+
+def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without
+    byte order mark."""
+    with as_input_errors(file), open_file(file) as file_stream:
+        remaining_bytes = limit = _compute_decompression_limit(file)
+        with _decompress(file, file_stream) as stream:
+            lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
+            for number, line in enumerate(lines, 1):
+                remaining_bytes -= max(len(line), MIN_LINE_COST)
+                if remaining_bytes < 0:
+                    raise _build_expansion_error(file, limit)
+                if len(line) == MAX_LINE_BYTES:
+                    reason = f"at least {MAX_LINE_BYTES:,} bytes long"
+                    raise InputError(file, f"line {number}", reason, "split or shorten it")
+                text = line.removeprefix(BOM) if number == 1 else line
+                if text.strip():
+                    yield number, text
+
+
+def _decompress(
+    file: Path, stream: BufferedReader | ZipExtFile
+) -> BufferedReader | ZipExtFile | gzip.GzipFile:
+    """Return a stream of a file's decompressed content if its name or first bytes are those of a
+    gzip file."""
+    is_gzip = file.suffix == ".gz" or stream.peek(2)[:2] == b"\x1f\x8b"
+    return gzip.open(stream) if is_gzip else stream
+
+
+def _compute_decompression_limit(file: Path) -> int:
+    return EXTRA_BYTES + MAX_EXPANSION * (find_archive(file) or file).stat().st_size
+
+
+def _build_expansion_error(file: Path, limit: int) -> InputError:
+    reason = f"expands to more than {limit:,} bytes (decompression bomb?)"
+    return InputError(file, "", reason, "if the file is genuine, decompress it first")
+
+
+def describe_json_error(data: Buffer, error: Exception) -> tuple[int, str, str]:
+    """Return the byte offset of the first syntax error of a JSON text (its length if unknown), and
+    descriptions of error and fix; `error` is msgspec's."""
+    if isinstance(error, RecursionError):
+        return len(data), "JSON nested too deeply", "replace it with the original file"
+    try:
+        bytes(data).decode()
+    except UnicodeDecodeError as utf8_error:
+        return utf8_error.start, "malformed JSON (not UTF-8)", "convert it to UTF-8"
+    match = SYNTAX_ERROR.fullmatch(str(error))
+    offset = int(match[2]) if match else len(data)
+    if value := NON_FINITE.match(data, offset):
+        fix = "replace it with a string, a number or null"
+        return offset, f"{value[0].decode()} is not valid JSON", fix
+    for escape in ESCAPE.finditer(data, 0, offset + MAX_ESCAPE_BYTES):
+        if escape[1]:
+            reason = f"\\{escape[1].decode()} is a lone surrogate, which UTF-8 cannot encode"
+            return escape.start(), reason, r"replace it with \ufffd"
+    reason = match[1] if match else abbreviate(str(error), 200)
+    return offset, f"malformed JSON ({reason})", "correct the file or copy it again"
+
+
+def batched(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yield lists of at most BATCH_SIZE items."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, BATCH_SIZE)):
+        yield batch
+
+
+def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tuple[int, T]]:
+    """Yield line number and record of each line of a JSON Lines file; raise InputError for the
+    first invalid line, with `expected` as the format of a record."""
+    decode = msgspec.json.Decoder(record_type).decode
+    for number, line in iter_lines(file):
+        try:
+            record = decode(line)
+        except (ValueError, RecursionError) as error:
+            raise build_record_error(file, f"line {number}", line, error, expected) from None
+        yield number, record
+
+
+def build_record_error(
+    file: Path, place: str, data: bytes | msgspec.Raw, error: Exception, expected: str
+) -> InputError:
+    """Return the error for a JSON record that msgspec cannot decode."""
+    if isinstance(error, msgspec.ValidationError):
+        return InputError(file, place, abbreviate(str(error), 200), expected)
+    offset, reason, fix = describe_json_error(bytes(data), error)
+    return InputError(file, f"{place}, byte {offset}", f"{reason}; {expected}", fix)
+
+
+def is_invalid_id(identifier: str) -> bool:
+    """Return whether an id is empty or contains whitespace or invisible characters."""
+    if identifier.isascii() and identifier.isprintable() and " " not in identifier:
+        return not identifier
+    return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None

@@ -1,0 +1,334 @@
+"""Read Touché's formats: topics in XML, and arguments of args.me in JSON or JSON Lines.
+
+topics*.xml                     <topics><topic><number>1</number><title>…</title></topic></topics>
+args-me*.json, <portal>.json    {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}
+args-me*.jsonl, <portal>.jsonl  an argument per line; its premise may also be the text `argument`,
+                                as in the Hugging Face copy
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+from lxml import etree
+from msgspec import UNSET, Raw, UnsetType
+
+from aragorn.errors import InputError, abbreviate, abbreviate_list, pluralise
+from aragorn.io.files import (
+    BOM,
+    ID_RULE,
+    Inputs,
+    as_input_errors,
+    batched,
+    build_record_error,
+    describe_json_error,
+    is_invalid_id,
+    iter_lines,
+    read_bytes,
+)
+from aragorn.timing import pause_gc
+
+log = logging.getLogger(__name__)
+
+TOPIC_FILES = "topics*.xml"
+EXPECTED_TOPICS = (
+    "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"
+)
+PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
+PORTAL_FILES = tuple(f"{portal}{suffix}" for portal in PORTALS for suffix in (".json", ".jsonl"))
+ARGS_ME_FILES = ("args-me*.json", "args-me*.jsonl")
+EXPECTED_CORPUS = (
+    f"expected args-me*.json, or {', '.join(PORTAL_FILES[::2])} (also .jsonl with one argument per "
+    "line; optionally .gz); pass a corpus elsewhere with another -i"
+)
+JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
+JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
+
+
+has_plain_id = re.compile(r"[!-~]+").fullmatch  # of printable ASCII characters
+
+
+class Topic(NamedTuple):
+    """Topic of a file; `place` is its line."""
+
+    qid: str
+    query: str
+    place: str
+
+
+class Premise(msgspec.Struct, gc=False):
+    """Premise of an argument."""
+
+    text: str
+    stance: Raw = Raw()  # undecoded, as all that is only displayed: it must not fail
+
+
+class Argument(msgspec.Struct, gc=False):
+    """Argument of args.me, with either `premises` or `argument`, the text of its only premise."""
+
+    id: str
+    conclusion: str
+    premises: tuple[Premise, ...] | UnsetType = UNSET
+    argument: str | UnsetType = UNSET
+    stance: Raw = Raw()
+    context: Raw = Raw()
+
+    def __post_init__(self) -> None:
+        if self.argument is UNSET and self.premises is not UNSET and has_plain_id(self.id):
+            return  # fast, for almost all arguments
+        if is_invalid_id(self.id):
+            raise ValueError(f"invalid id '{abbreviate(self.id)}'; {ID_RULE}")
+        if (self.premises is UNSET) == (self.argument is UNSET):
+            has = "has neither premises nor" if self.premises is UNSET else "has both premises and"
+            raise ValueError(f"{has} argument; give one of them")
+
+
+class _Corpus(msgspec.Struct, gc=False):
+    arguments: list[Raw]
+
+
+class _IdOnly(msgspec.Struct):
+    id: str
+
+
+def find_topic_files(*paths: Path) -> list[Path]:
+    """Return the topics*.xml files of an input by name; raise InputError if there are none."""
+    return get_topic_files(Inputs(paths))
+
+
+def get_topic_files(inputs: Inputs) -> list[Path]:
+    """Return the topics*.xml files of listed inputs; raise InputError if there are none."""
+    expected = f"expected a file named {TOPIC_FILES} (optionally .gz)"
+    files = inputs.find(TOPIC_FILES)
+    if not files:
+        raise inputs.build_missing_error("topics", expected)
+    return files
+
+
+def find_corpus_files(*paths: Path) -> list[Path]:
+    """Return the args.me files of an input by name; raise InputError if there are none."""
+    return get_corpus_files(Inputs(paths))
+
+
+def get_corpus_files(inputs: Inputs) -> list[Path]:
+    """Return the args.me files of listed inputs; raise InputError if there are none."""
+    files = inputs.find(*PORTAL_FILES, *ARGS_ME_FILES)
+    if not files:
+        raise inputs.build_missing_error("corpus", EXPECTED_CORPUS)
+    return files
+
+
+def read_topics(files: Sequence[Path]) -> pd.DataFrame:
+    """Read topics `qid query` of XML files in ascending order of number; raise InputError for the
+    first invalid or repeated topic."""
+    titles: dict[str, str] = {}
+    places: dict[str, str] = {}
+    for file in files:
+        for qid, title, place in read_topics_xml(file):
+            if qid in titles:
+                reason = f"duplicate topic {abbreviate(qid)} (first at {places[qid]})"
+                raise InputError(file, place, reason, "remove one")
+            titles[qid] = title
+            places[qid] = f"{file}, {place}"
+    return sort_topics(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object))
+
+
+def describe_invalid_qid(qid: str) -> str:
+    """Return why a topic id is invalid in runs; "" if it is valid."""
+    if is_invalid_id(qid):
+        return ID_RULE
+    if qid.startswith("#"):
+        return "ids must not start with # (a comment in run files); rename the topic"
+    return ""
+
+
+def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
+    """Sort topics: numeric ids in numeric order, then all others alphabetically."""
+
+    def sort_key(row: int) -> tuple[int, int, str]:
+        qid = topics["qid"][row]
+        return (0, len(qid), qid) if qid.isdecimal() else (1, 0, qid)
+
+    return topics.loc[sorted(topics.index, key=sort_key)].reset_index(drop=True)
+
+
+def read_topics_xml(file: Path) -> Iterator[Topic]:
+    """Yield the topics of an XML file; raise InputError for the first invalid one."""
+    root = _parse_xml(file)
+    topics = [*root.iter("{*}topic")]
+    if not topics:
+        names = dict.fromkeys(f"<{etree.QName(item).localname}>" for item in root.iter("*"))
+        reason = f"no <topic> element, but {abbreviate_list([*names])}"
+        raise InputError(file, "", reason, EXPECTED_TOPICS)
+    for topic in topics:
+        place = f"line {topic.sourceline}"
+        qids = _read_values(topic, "number", "num")
+        if not qids:
+            expected = "expected number or num, as element or attribute"
+            raise InputError(file, place, "topic without number", expected)
+        if len(qids) > 1:
+            reason = f"topic with several numbers ({abbreviate_list(qids)})"
+            raise InputError(file, place, reason, "keep one")
+        qid = qids[0]
+        if rule := describe_invalid_qid(qid):
+            raise InputError(file, place, f"invalid number '{abbreviate(qid)}'", rule)
+        titles = _read_values(topic, "title") or _read_values(topic, "query")
+        if not titles:
+            reason = f"topic {abbreviate(qid)} has no title"
+            raise InputError(file, place, reason, "expected <title>")
+        if len(titles) > 1:
+            reason = f"topic {abbreviate(qid)} has several titles ({abbreviate_list(titles)})"
+            raise InputError(file, place, reason, "keep one")
+        yield Topic(qid, titles[0], place)
+
+
+def _parse_xml(file: Path) -> etree._Element:
+    # For security, neither load external resources nor expand entities.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        with as_input_errors(file):
+            tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
+    except etree.XMLSyntaxError as error:
+        has_second_root = "Extra content" in str(error)
+        fix = "put all topics into one <topics> element" if has_second_root else EXPECTED_TOPICS
+        reason = f"malformed XML ({error.msg})"
+        raise InputError(file, f"line {error.lineno}", reason, fix) from None
+    if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
+        reason = "document type declaration not allowed"
+        raise InputError(file, "", reason, "remove <!DOCTYPE …>")
+    return tree.getroot()
+
+
+def _read_values(topic: etree._Element, *names: str) -> list[str]:
+    """Return the distinct non-empty values of attributes and children with these names, in any
+    namespace."""
+    texts = [str(text) for name, text in topic.items() if etree.QName(name).localname in names]
+    texts += [
+        str(child.xpath("string()"))
+        for name in names
+        for child in topic.iterchildren(f"{{*}}{name}")
+    ]
+    return [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]
+
+
+def read_arguments(file: Path) -> Iterator[Argument]:
+    """Yield the arguments of an args.me file; raise InputError for the first invalid one.
+
+    A JSON file is split into undecoded arguments first, which needs less memory than decoding it
+    at once.
+    """
+    if file.name.removesuffix(".gz").endswith(".jsonl"):
+        unit, schema, records = "line", JSONL_SCHEMA, iter_lines(file)
+    else:
+        unit, schema, records = "argument", JSON_SCHEMA, _split_corpus(file)
+    decode = msgspec.json.Decoder(Argument).decode
+    for number, record in records:
+        try:
+            argument = decode(record)
+        except (ValueError, RecursionError) as error:
+            place = f"{unit} {number}{_format_id(record)}"
+            if unit == "line" and b'"arguments"' in record:
+                schema += "; a single object with all arguments must be named .json"
+            raise build_record_error(file, place, record, error, schema) from None
+        yield argument
+
+
+def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
+    """Return numbers (from 1) and undecoded arguments of a JSON file."""
+    content = read_bytes(file)
+    data = content[len(BOM) :] if content[: len(BOM)] == BOM else content  # copies only with BOM
+    try:
+        with pause_gc():
+            return enumerate(msgspec.json.decode(data, type=_Corpus).arguments, 1)
+    except msgspec.ValidationError as error:
+        first_line = bytes(data[: 1 << 24]).partition(b"\n")[0]
+        hint = ""
+        if first_line.lstrip()[:1] == b"[":
+            hint = '; a list of arguments must be the value of "arguments"'
+        elif _format_id(first_line):
+            hint = "; files with one argument per line must be named .jsonl"
+        raise InputError(file, "", abbreviate(str(error), 200), f"{JSON_SCHEMA}{hint}") from None
+    except (ValueError, RecursionError) as error:
+        offset, reason, fix = describe_json_error(data, error)
+        prefix = bytes(data[:offset])
+        column = len(prefix[prefix.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
+        place = f"line {prefix.count(bytes([10])) + 1}, column {column}{_format_last_id(prefix)}"
+        raise InputError(file, place, f"{reason}; {JSON_SCHEMA}", fix) from None
+
+
+def _format_id(record: bytes | Raw) -> str:
+    """Return " (id X)" for messages about an argument; "" if it has no id."""
+    try:
+        return f" (id {abbreviate(msgspec.json.decode(record, type=_IdOnly).id)})"
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _format_last_id(prefix: bytes) -> str:
+    """Return " (after id X)" with the last id of a prefix of a JSON text; "" if there is none."""
+    _, _, rest = prefix.rpartition(b'"id":')
+    _, _, value = rest[:300].partition(b'"')
+    identifier, quote, _ = value.partition(b'"')
+    is_found = len(rest) < len(prefix) and quote
+    return f" (after id {abbreviate(identifier.decode(errors='replace'))})" if is_found else ""
+
+
+@pause_gc()
+def read_documents(files: Sequence[Path]) -> pd.DataFrame:
+    """Read the documents `docno conclusion premise` of args.me files in file order.
+
+    Duplicate arguments (same id and text) are dropped; InputError is raised for an id with
+    different texts.
+    """
+    frames = [pd.concat([*iter_batches(file)] or [to_frame([])], copy=False) for file in files]
+    documents = pd.concat(frames, ignore_index=True, copy=False)
+    duplicates = documents[documents["docno"].duplicated(keep=False)]
+    if len(duplicates):
+        file_names = np.repeat(list(map(str, files)), [len(frame) for frame in frames])
+        _raise_if_conflicting(duplicates, file_names)
+        n_total = len(documents)
+        documents = documents.drop_duplicates("docno", ignore_index=True)
+        n_dropped = n_total - len(documents)
+        log.warning("dropped %s (same id and text)", pluralise(n_dropped, "duplicate argument"))
+    return documents
+
+
+def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
+    """Yield the documents `docno conclusion premise` of an args.me file in batches."""
+    n_arguments = 0
+    for batch in batched(read_arguments(file)):
+        n_arguments += len(batch)
+        yield to_frame(batch)
+    log.info("%s: %d arguments", file.name, n_arguments)
+
+
+def to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
+    """Return arguments as documents `docno conclusion premise`; the premises of an argument are
+    joined by spaces, as for the hashes in ids of args.me."""
+    premises = [
+        argument.argument
+        if argument.premises is UNSET
+        else " ".join([premise.text for premise in argument.premises])
+        for argument in arguments
+    ]
+    docnos = [argument.id for argument in arguments]
+    conclusions = [argument.conclusion for argument in arguments]
+    columns = {"docno": docnos, "conclusion": conclusions, "premise": premises}
+    return pd.DataFrame(columns, dtype=object)
+
+
+def _raise_if_conflicting(duplicates: pd.DataFrame, file_names: np.ndarray) -> None:
+    """Raise InputError for the first id with different texts; `file_names[i]` is the file of the
+    row with index i."""
+    for docno, group in duplicates.groupby("docno", sort=True):
+        if len(group.drop_duplicates()) > 1:
+            files = ", ".join(sorted(set(file_names[group.index])))
+            reason = (
+                f"argument {abbreviate(str(docno))} occurs {len(group)} times with different texts"
+            )
+            raise InputError(files, "", reason, "use the files of a single corpus version")
