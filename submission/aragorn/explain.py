@@ -138,7 +138,8 @@ def _format_pairs(first: Sequence[Row], second: Sequence[Row]) -> list[str]:
         for row in rows:
             sums[row.label][position] += row.value
     pairs = sorted(sums.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
-    largest, remaining = pairs[:MAX_ROWS], [values for _, values in pairs[MAX_ROWS:]]
+    largest = pairs[:MAX_ROWS]
+    remaining = [values for _, values in pairs[MAX_ROWS:]]
     if remaining:
         largest.append(
             (f"{len(remaining)} more", [sum(column) for column in zip(*remaining, strict=True)])

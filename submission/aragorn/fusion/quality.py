@@ -34,7 +34,10 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
     def format_formula(self) -> str:
         """Return the score formula as text, in which z denotes the z-score over the top
         documents."""
-        return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a topic"
+        return (
+            f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a "
+            "topic"
+        )
 
     def compute_contributions(
         self, relevance: np.ndarray, quality: np.ndarray

@@ -74,11 +74,13 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         names = [member.name for member in self.members]
         if len({*names, LENGTH_FEATURE}) <= len(names):
             raise ValueError(
-                f"members {', '.join(names)}: names must be unique and different from '{LENGTH_FEATURE}'"
+                f"members {', '.join(names)}: names must be unique and different from "
+                f"'{LENGTH_FEATURE}'"
             )
         if not any(member.pool_depth for member in self.members):
             raise ValueError(
-                "no member adds documents to the pool; set `pool_depth` to at least 1 for one of them"
+                "no member adds documents to the pool; set `pool_depth` to at least 1 for one of "
+                "them"
             )
         has_ranges = self.normaliser == "min_max"
         for member in self.members:
@@ -162,8 +164,8 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
 
 
 def merge_scores(pairs: pd.DataFrame, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return pairs `qid docno` with one column of scores per ranking `qid docno score`, by name; NaN
-    for documents that it does not contain."""
+    """Add to pairs `qid docno` a column of scores per ranking `qid docno score`, by name; NaN for
+    documents that it does not contain."""
     for name, ranking in rankings.items():
         scores = ranking[[*PAIR_COLUMNS, "score"]].rename(columns={"score": name})
         pairs = pairs.merge(scores, on=PAIR_COLUMNS, how="left")

@@ -123,7 +123,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             )
             if not tokeniser.fits_embedding(network.get_vocabulary_size()):
                 raise ValueError(
-                    f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows"
+                    f"{tokeniser.file} does not match the network's "
+                    f"{network.get_vocabulary_size()} embedding rows"
                 )
             if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
                 raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
@@ -181,8 +182,8 @@ def _load_in_worker(
     checkpoint = replace(checkpoint_class.load(directory), precision=precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
-            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
-            "copy the main process's checkpoint to this path"
+            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main "
+            f"process's ({fingerprint[:12]}…); copy the main process's checkpoint to this path"
         )
     return checkpoint
 
@@ -209,8 +210,9 @@ def _load_frozen_weights(
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: trained with another version of the encoder {pretrained.name}: the weights in {encoder.folder} "
-            f"have SHA-256 {encoder.sha256[:12]}…, not {pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
+            f"{directory}: trained with another version of the encoder {pretrained.name}: the "
+            f"weights in {encoder.folder} have SHA-256 {encoder.sha256[:12]}…, not "
+            f"{pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
         )
     return {
         name: tensor

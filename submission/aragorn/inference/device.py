@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 NetworkT = TypeVar("NetworkT", bound=Network)
 T = TypeVar("T")
 # Tokens per batch. On a CPU, their activations fit into the cache; in bfloat16 twice as many do.
-MAX_TOKENS_CPU, MAX_TOKENS_CPU_BF16, MAX_TOKENS_GPU = 1024, 2048, 65536
+MAX_TOKENS_CPU = 1024
+MAX_TOKENS_CPU_BF16 = 2048
+MAX_TOKENS_GPU = 65536
 
 
 def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
@@ -60,8 +62,8 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
         if feature.endswith("bf16")
     ):
         raise UsageError(
-            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many "
-            "times slower than float32; omit the flag"
+            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so "
+            "bfloat16 would be many times slower than float32; omit the flag"
         )
     if find_spec("openvino") is None:
         raise UsageError(
@@ -101,7 +103,8 @@ def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> lis
 
     A batch has at most `max_tokens` tokens including padding, or consists of a single longer text.
     """
-    order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    batches = []
     while len(order):
         size = max(1, max_tokens // max(1, int(lengths[order[0]])))
         batches.append(order[:size])
@@ -120,7 +123,8 @@ def batch_by_shape(
     other texts. Texts that need no padding have separate batches, which networks compute without a
     mask.
     """
-    padded, batches = np.array([round_up(length) for length in lengths], dtype=int), []
+    padded = np.array([round_up(length) for length in lengths], dtype=int)
+    batches = []
     unpadded = padded == np.asarray(lengths)
     for length in np.unique(padded)[::-1].tolist():
         size = max(1, max_tokens // length)

@@ -79,7 +79,8 @@ def enrich_collection(
         )
         if minutes > LONG_MINUTES and device.type == "cpu":
             log.warning(
-                "%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption",
+                "%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an "
+                "interruption",
                 name,
             )
     read_shard = compute_shards(

@@ -284,9 +284,11 @@ def score_documents(
         scores = run_task(engine, scorer.score_vectors, (pairs_without_premises, scores), device)
     non_finite_pairs = pairs[~np.isfinite(scores)]
     if len(non_finite_pairs):
-        qid, docno = non_finite_pairs["qid"].iloc[0], non_finite_pairs["docno"].iloc[0]
+        qid = non_finite_pairs["qid"].iloc[0]
+        docno = non_finite_pairs["docno"].iloc[0]
         raise CheckpointError(
-            f"{name}: the score of document {docno} for topic {qid} is not finite; retrain the ranker"
+            f"{name}: the score of document {docno} for topic {qid} is not finite; retrain the "
+            "ranker"
         )
     return scores
 

@@ -36,8 +36,8 @@ class PretrainedEncoder:
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(
-                    f"{self.folder / file}: missing; expected the encoder {name!r} in Hugging Face format "
-                    f"({CONFIG_FILE}, {WEIGHTS_FILE}, {TOKENISER_FILE}); {self.fix}"
+                    f"{self.folder / file}: missing; expected the encoder {name!r} in Hugging Face "
+                    f"format ({CONFIG_FILE}, {WEIGHTS_FILE}, {TOKENISER_FILE}); {self.fix}"
                 )
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 

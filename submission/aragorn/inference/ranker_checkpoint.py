@@ -79,8 +79,9 @@ class RankerProbe(msgspec.Struct):
             and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))
         ):
             raise CheckpointError(
-                f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the "
-                f"checkpoint stores {self.describe()}; the text processing or the network has changed: retrain the ranker"
+                f"{file}: for the query '{abbreviate(self.query)}' this code computes "
+                f"{recomputed.describe()}, but the checkpoint stores {self.describe()}; the text "
+                "processing or the network has changed: retrain the ranker"
             )
 
     def describe(self) -> str:
@@ -103,7 +104,8 @@ class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
 class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
     """A loaded ranker and its tokeniser, which score pairs of raw texts."""
 
-    name_key, probe_type = "ranker", RankerProbe
+    name_key = "ranker"
+    probe_type = RankerProbe
 
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[Ranker, Tokeniser]:

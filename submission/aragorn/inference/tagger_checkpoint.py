@@ -19,8 +19,8 @@ from aragorn.models.tagger import PassageTokeniser, Tagger, TokenAnnotation
 from aragorn.models.taggers import get_tagger_class
 
 PROBE_SENTENCES = (
-    "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … "
-    * 20
+    "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what "
+    "… " * 20
 )
 PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
@@ -63,8 +63,9 @@ class TaggerProbe(msgspec.Struct):
                 f"passages of {current_sizes} tokens",
             )
             raise CheckpointError(
-                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {actual}, but the checkpoint stores {expected}; "
-                "the text processing or the network has changed: retrain the tagger"
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {actual}, but the "
+                f"checkpoint stores {expected}; the text processing or the network has changed: "
+                "retrain the tagger"
             )
 
 
@@ -81,7 +82,8 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
 class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
     """A loaded tagger and its passage tokeniser."""
 
-    name_key, probe_type = "tagger", TaggerProbe
+    name_key = "tagger"
+    probe_type = TaggerProbe
 
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[Tagger[Any], PassageTokeniser[Any]]:

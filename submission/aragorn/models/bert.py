@@ -86,8 +86,10 @@ class EncodedPairs:
     ) -> None:
         """Store the hidden states (R, T, E) of each layer, the chunks, and the padded lengths Q and
         D of the texts."""
-        self._layers, self._chunks = layers, chunks
-        self._query_length, self._document_length = query_length, document_length
+        self._layers = layers
+        self._chunks = chunks
+        self._query_length = query_length
+        self._document_length = document_length
 
     @property
     def cls(self) -> Tensor:
@@ -149,10 +151,8 @@ class Encoder(nn.Module):
         """
         self.autocast_dtype = None
         if precision != self.precision:
-            self.precision, self._compute_rounded = (
-                precision,
-                None if precision is None else self._round_bert(precision),
-            )
+            self._compute_rounded = None if precision is None else self._round_bert(precision)
+            self.precision = precision
 
     def _round_bert(self, precision: torch.dtype) -> Callable[..., tuple[Tensor, ...]]:
         """Return a function that computes hidden states with rounded weights; its arguments are
@@ -201,7 +201,8 @@ class TextEncoder(Encoder):
         """Encode ids and mask (B, L) as vectors (B, T, E) float32 with mask (B, T), both including
         [CLS] and [SEP]."""
         max_length = self.bert.config.max_position_embeddings - 2
-        ids, mask = ids[:, :max_length], mask[:, :max_length]
+        ids = ids[:, :max_length]
+        mask = mask[:, :max_length]
         cls, sep = self.special_ids
         end = 1 + mask.sum(1, keepdim=True)  # (B, 1) position of [SEP]
         input_ids = functional.pad(functional.pad(ids * mask, (1, 0), value=cls), (0, 1)).scatter(

@@ -73,7 +73,8 @@ class _HiddenStates(nn.Module):
 
     def __init__(self, bert: BERT, has_all_layers: bool) -> None:
         super().__init__()
-        self.bert, self.has_all_layers = bert, has_all_layers
+        self.bert = bert
+        self.has_all_layers = has_all_layers
 
     def forward(
         self, ids: Tensor, mask: Tensor, token_type_ids: Tensor, position_ids: Tensor

@@ -46,10 +46,8 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = (
             nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3)
         )
-        self.head_count, self.dropout = (
-            config.num_attention_heads,
-            nn.Dropout(config.attention_probs_dropout_prob),
-        )
+        self.head_count = config.num_attention_heads
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
         # OpenVINO would round the default to bfloat16
         self.scale = (config.hidden_size // config.num_attention_heads) ** -0.5
 
@@ -131,7 +129,8 @@ class BERT(nn.Module):
     def __init__(self, config: BERTConfig, cls_only: bool = False) -> None:
         """Create BERT with random weights; with `cls_only`, the last layer outputs only [CLS]."""
         super().__init__()
-        self.config, self.embeddings = config, Embeddings(config)
+        self.config = config
+        self.embeddings = Embeddings(config)
         layers = [Layer(config) for _ in range(config.num_hidden_layers - 1)]
         self.encoder = nn.ModuleDict(
             {"layer": nn.ModuleList([*layers, (ClsOnlyLayer if cls_only else Layer)(config)])}

@@ -103,7 +103,8 @@ def build_run_entry(
     entry["depth"] = depth
     if omitted_count:
         entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
-    ranking_file, checkpoints = execution.input.ranking_file, execution.checkpoints
+    ranking_file = execution.input.ranking_file
+    checkpoints = execution.checkpoints
     entry |= (
         {"ranks": system.stage.describe_input(ranking_file)}
         if ranking_file
@@ -156,7 +157,8 @@ class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
 
 
 def _describe_resources(execution: Execution) -> dict[str, Any]:
-    seconds, device = execution.stopwatch.seconds, execution.device
+    seconds = execution.stopwatch.seconds
+    device = execution.device
     resources: dict[str, Any] = {
         "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
         "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},

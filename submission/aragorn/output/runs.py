@@ -58,7 +58,8 @@ def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
     """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to
     the original as possible."""
     rounded_scores = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
-    decreasing_scores, lower_bounds = [], [-MAX_SCORE]
+    decreasing_scores = []
+    lower_bounds = [-MAX_SCORE]
     previous_score = np.float32(np.inf)
     with np.errstate(over="ignore"):  # nextafter may reach -inf; the lower bounds correct it
         for score in rounded_scores:

@@ -82,34 +82,68 @@ STAGES: dict[str, Stage] = {
     ),
 }
 DESCRIPTIONS = {
-    "bm25": "BM25 over conclusions, returning all premises of the top conclusions; the candidate set of the neural re-rankers.",
-    "gru": "GRU: siamese bidirectional GRU; adds separate scores of query and premise, so the topic does not "
-    "affect the ranking.",
-    "gru_interaction": "GRU with interaction features: absolute difference and element-wise product of the query and "
-    "premise vectors.",
-    "drmm": "DRMM: feed-forward network over the matching histogram of each query term, with term gating.",
+    "bm25": (
+        "BM25 over conclusions, returning all premises of the top conclusions; the candidate set "
+        "of the neural re-rankers."
+    ),
+    "gru": (
+        "GRU: siamese bidirectional GRU; adds separate scores of query and premise, so the topic "
+        "does not affect the ranking."
+    ),
+    "gru_interaction": (
+        "GRU with interaction features: absolute difference and element-wise product of the query "
+        "and premise vectors."
+    ),
+    "drmm": (
+        "DRMM: feed-forward network over the matching histogram of each query term, with term "
+        "gating."
+    ),
     "knrm": "KNRM: kernel pooling over the cosine similarities of query and premise terms.",
     "conv_knrm": "Conv-KNRM: kernel pooling over convolutional n-gram embeddings.",
-    "snrm": "SNRM: learned sparse representations, retrieved from an inverted index of latent terms over all premises.",
+    "snrm": (
+        "SNRM: learned sparse representations, retrieved from an inverted index of latent terms "
+        "over all premises."
+    ),
     "vanilla_bert": "Vanilla BERT: cross-encoder with a linear layer over [CLS].",
-    "cedr_drmm": "CEDR-DRMM: DRMM histograms over the contextual embeddings of all BERT layers, combined with [CLS].",
-    "cedr_knrm": "CEDR-KNRM: kernel pooling over the contextual embeddings of all BERT layers, combined with [CLS].",
+    "cedr_drmm": (
+        "CEDR-DRMM: DRMM histograms over the contextual embeddings of all BERT layers, combined "
+        "with [CLS]."
+    ),
+    "cedr_knrm": (
+        "CEDR-KNRM: kernel pooling over the contextual embeddings of all BERT layers, combined "
+        "with [CLS]."
+    ),
     "sbert": "SBERT: bi-encoder, ranking premises by cosine similarity to the topic.",
     "bm25_arguments": "BM25 over full arguments (conclusion and premise).",
     "bm25_rm3": "BM25 with RM3 query expansion over full arguments.",
     "dirichlet": "Query likelihood with Dirichlet smoothing over full arguments.",
-    "dirichlet_rm3": "Query likelihood with Dirichlet smoothing and RM3 query expansion over full arguments.",
-    "deepct_dirichlet": "Query likelihood with Dirichlet smoothing over premises with DeepCT weights.",
-    "deepct_dirichlet_rm3": "Query likelihood with Dirichlet smoothing and RM3 over premises with DeepCT weights (best nDCG@5 "
-    "in Hollatz 2022).",
-    "deepct_bm25_rm3": "BM25 with RM3 over premises with DeepCT weights (best Bpref in Hollatz 2022).",
-    "targer_dirichlet": "Query likelihood with Dirichlet smoothing over the tokens that TARGER tags as claim or premise.",
-    "tfr_bert": "TFR-BERT: re-ranks the top documents of `dirichlet` by a weighted sum of relevance and predicted "
-    "argument quality.",
+    "dirichlet_rm3": (
+        "Query likelihood with Dirichlet smoothing and RM3 query expansion over full arguments."
+    ),
+    "deepct_dirichlet": (
+        "Query likelihood with Dirichlet smoothing over premises with DeepCT weights."
+    ),
+    "deepct_dirichlet_rm3": (
+        "Query likelihood with Dirichlet smoothing and RM3 over premises with DeepCT weights (best "
+        "nDCG@5 in Hollatz 2022)."
+    ),
+    "deepct_bm25_rm3": (
+        "BM25 with RM3 over premises with DeepCT weights (best Bpref in Hollatz 2022)."
+    ),
+    "targer_dirichlet": (
+        "Query likelihood with Dirichlet smoothing over the tokens that TARGER tags as claim or "
+        "premise."
+    ),
+    "tfr_bert": (
+        "TFR-BERT: re-ranks the top documents of `dirichlet` by a weighted sum of relevance and "
+        "predicted argument quality."
+    ),
     "ensemble": "Ensemble: linear regression over the scores of eight neural rankers.",
     "ensemble_thesis": "Ensemble of Entezari 2020 (section 4.5): `ensemble` without SNRM.",
-    "fusion": "Learned fusion: weighted sum of four lexical rankers, debate cluster scores and SBERT, fitted to "
-    "Touché 2020 qrels.",
+    "fusion": (
+        "Learned fusion: weighted sum of four lexical rankers, debate cluster scores and SBERT, "
+        "fitted to Touché 2020 qrels."
+    ),
 }
 SYSTEMS = {
     name: System(name, STAGES[name], description) for name, description in DESCRIPTIONS.items()

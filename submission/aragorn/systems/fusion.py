@@ -180,7 +180,10 @@ def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -
     """Describe how the members or their checkpoints differ from those of the fitted model; "" if
     they do not differ."""
     if fitted.keys() != current.keys():
-        return f"fitted with the members {', '.join(sorted(fitted))}, but the system has {', '.join(sorted(current))}"
+        return (
+            f"fitted with the members {', '.join(sorted(fitted))}, but the system has "
+            f"{', '.join(sorted(current))}"
+        )
     changed_members = [name for name, checkpoints in fitted.items() if current[name] != checkpoints]
     return (
         f"fitted with other checkpoints of {', '.join(changed_members)}" if changed_members else ""

@@ -43,7 +43,8 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
 
     def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
         super().__init__(tokenizer)
-        self._max_words, self._max_pieces = max_words, max_pieces
+        self._max_words = max_words
+        self._max_pieces = max_pieces
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
@@ -61,8 +62,12 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
         """Encode a text as one passage, truncated to `max_pieces` word pieces."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         # Store attributes: each access builds a new list.
-        ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
-        words, spans, first_pieces = [], [], []
+        ids = encoding.ids
+        tokens = encoding.tokens
+        offsets = encoding.offsets
+        words = []
+        spans = []
+        first_pieces = []
         for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
             indices = list(group)
             first_piece = indices[0]

@@ -46,7 +46,8 @@ class SurfaceTokeniser:
     file: ClassVar[str] = "vocabulary.txt"
 
     def __init__(self, vocabulary: Vocabulary, max_tokens: int) -> None:
-        self.vocabulary, self._max_tokens = vocabulary, max_tokens
+        self.vocabulary = vocabulary
+        self._max_tokens = max_tokens
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:

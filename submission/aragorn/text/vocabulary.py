@@ -5,7 +5,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Literal, Self
 
-PADDING_ID, UNKNOWN_ID = 0, 1
+PADDING_ID = 0
+UNKNOWN_ID = 1
 FIRST_TERM_ID = 2  # id of a vocabulary's first term
 
 InputUnit = Literal["words", "pieces"]  # units that a network reads
@@ -19,7 +20,8 @@ class Vocabulary:
         self._ids = {term: token_id for token_id, term in enumerate(self.terms, FIRST_TERM_ID)}
         if len(self._ids) != len(self.terms):
             raise ValueError(
-                f"duplicate terms in the vocabulary: {len(self.terms) - len(self._ids)}; expected distinct terms"
+                f"duplicate terms in the vocabulary: {len(self.terms) - len(self._ids)}; expected "
+                "distinct terms"
             )
         if invalid_terms := [term for term in self.terms if term.split() != [term]]:
             raise ValueError(

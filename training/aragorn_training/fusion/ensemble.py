@@ -92,7 +92,8 @@ def fit_ensemble(
     if missing_names:
         command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
         raise CheckpointError(
-            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run `{command}` for each"
+            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
+            f"`{command}` for each"
         )
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     model, metrics = fit_weighted_sum(
@@ -129,12 +130,15 @@ def _score_validation(
 
     The scores are cached in the working directory.
     """
-    scores, tie_order, inputs = {}, np.empty(0), hash_json(read_prepared_manifest(work_dir).inputs)
+    scores = {}
+    tie_order = np.empty(0)
+    inputs = hash_json(read_prepared_manifest(work_dir).inputs)
     for name, member in stage.members:
         checkpoint = member.load_checkpoint(checkpoints)
         if not isinstance(checkpoint, RankerCheckpoint):
             raise UsageError(
-                f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble"
+                f"{name} is not a network, so it cannot score the validation pairs; remove it from "
+                "the ensemble"
             )
         queries = load_validation_queries(
             work_dir, checkpoint.network.token_unit, checkpoint.tokeniser

@@ -53,7 +53,10 @@ class FusionEvaluation:
         qrels: Mapping[str, pd.DataFrame],
         execution: Execution,
     ) -> None:
-        self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
+        self.name = name
+        self.recipe = recipe
+        self.qrels = qrels
+        self.execution = execution
         members = sorted({*recipe.members, *recipe.candidates})
         self.stage = LearnedFusionStage(
             tuple((member, FUSION_CANDIDATES[member]) for member in members), name
@@ -127,11 +130,9 @@ class FusionEvaluation:
             over N_REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
             `learners`: the fusion with each learner, ridge regression first.
         """
-        full, features, repetitions = (
-            self.full_variant,
-            self.recipe.feature_names,
-            range(1, N_REPETITIONS + 1),
-        )
+        full = self.full_variant
+        features = self.recipe.feature_names
+        repetitions = range(1, N_REPETITIONS + 1)
         ablations = {self.name: full}
         for feature in features:
             subset = tuple(name for name in features if name != feature)
@@ -205,7 +206,8 @@ class FusionEvaluation:
         return Variant(tuple(self.recipe.feature_names))
 
     def _get_learner(self, name: str) -> Learner:
-        settings, seed = self.recipe.comparison.get(name), self.recipe.fit.seed
+        settings = self.recipe.comparison.get(name)
+        seed = self.recipe.fit.seed
         if settings is None:
             return self.ridge_learner
         if isinstance(settings, LambdaMARTSettings):
@@ -248,6 +250,7 @@ def compute_features(
     max_log_length: float | None,
     pairs: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Return pairs `qid docno` with the members' scores and, if it has a maximum, the log length."""
+    """Return pairs `qid docno` with the members' scores and, if it has a maximum, the log
+    length."""
     scores = stage.score_members(execution, pool_depths, pairs)
     return scores if max_log_length is None else add_log_lengths(execution, scores, max_log_length)

@@ -51,7 +51,9 @@ class LabelledPool:
             TrainingError: If fewer than two topics have a judged document in the pool.
         """
         features = standardise_by_topic(table, table)
-        self.pairs, self.names, self._seed = table[PAIR_COLUMNS], list(features), settings.seed
+        self.pairs = table[PAIR_COLUMNS]
+        self.names = list(features)
+        self._seed = settings.seed
         self.features = np.stack(list(features.values()), axis=1)  # (N, F)
         self.labels = label_pairs(self.pairs, qrels, settings)  # (N,), NaN: unlabelled
         self._topics, _ = pd.factorize(self.pairs["qid"])
@@ -59,7 +61,8 @@ class LabelledPool:
         if topic_count < 2:
             topics = pluralise(topic_count, "topic")
             raise TrainingError(
-                f"{topics} with judged documents in the pool, but at least 2 are needed; check qrels and input"
+                f"{topics} with judged documents in the pool, but at least 2 are needed; check "
+                "qrels and input"
             )
 
     def build_training_set(self, rows: np.ndarray | None = None) -> TrainingSet:

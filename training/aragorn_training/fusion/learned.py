@@ -144,7 +144,9 @@ def _build_result_tables(
     `_candidates`: the fusion with each candidate, if there are any. `_learners`: other learners
     against ridge regression. `_weights`: weights with bootstrap intervals.
     """
-    name, recipe, features = evaluation.name, evaluation.recipe, evaluation.table
+    name = evaluation.name
+    recipe = evaluation.recipe
+    features = evaluation.table
     variants = evaluation.evaluate_variants()
     single_features = {
         feature: evaluation.evaluate_scores(features.assign(score=features[feature]))

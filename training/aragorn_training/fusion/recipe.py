@@ -117,11 +117,13 @@ def read_recipe(name: str) -> FusionRecipe:
         )
         if RIDGE in recipe.comparison:
             raise ValueError(
-                f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose another name"
+                f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose "
+                "another name"
             )
         if len(set(members)) < len(members):
             raise ValueError(
-                f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from the members"
+                f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from "
+                "the members"
             )
         _check_names("member", members, FUSION_CANDIDATES)
         _check_names("baseline", recipe.baselines, SYSTEMS)

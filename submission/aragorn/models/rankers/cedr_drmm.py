@@ -17,7 +17,9 @@ from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker
 from aragorn.models.bert_config import QUERY_LENGTH, EncoderConfig
 from aragorn.models.layers import build_histogram, cosine
 
-BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
+BINS = 11
+SMOOTHING = 1e-5
+HIDDEN = 5
 
 
 class CEDRDRMM(BERTRanker):
@@ -61,7 +63,8 @@ class CEDRDRMM(BERTRanker):
             values[length:].sum().item(), f"{QUERY_LENGTH - length} empty query positions"
         )
         caveat = (
-            "each position's contribution is a feed-forward network's output for its histograms and "
+            "each position's contribution is a feed-forward network's output for its histograms "
+            "and "
             f"[CLS]; {ENCODER_CAVEAT}"
         )
         score = self(query, query_mask, document, document_mask).item()

@@ -59,10 +59,8 @@ class ConvKNRM(TopicRanker):
     ) -> Tensor:
         """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the kernel features
         phi of all n-gram pairs."""
-        queries, documents = (
-            self.compute_ngrams(query, query_mask),
-            self.compute_ngrams(document, document_mask),
-        )
+        queries = self.compute_ngrams(query, query_mask)
+        documents = self.compute_ngrams(document, document_mask)
         return self.score_features(
             [
                 self.pooling.pool(
@@ -142,10 +140,8 @@ class ConvKNRM(TopicRanker):
         """Compute, by window h, the n-gram vectors (B, L - h + 1, C) and the mask (B, L - h + 1) of
         n-grams of known words."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
-        ids, is_known = (
-            functional.pad(ids, (0, padding)),
-            functional.pad(get_known_mask(ids, mask), (0, padding)),
-        )
+        is_known = functional.pad(get_known_mask(ids, mask), (0, padding))
+        ids = functional.pad(ids, (0, padding))
         vectors = self.embedding(ids).transpose(1, 2)  # (B, E, L)
         ngrams_by_window = {}
         for window, convolution in zip(WINDOWS, self.convolutions, strict=True):

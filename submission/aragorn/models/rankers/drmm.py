@@ -82,7 +82,9 @@ class DRMM(TopicRanker):
         rows. Each document position contributes its bin's input, ln(count + c) - ln c, divided by
         the bin's count, so that a bin's positions add up to it.
         """
-        bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.fc1.weight
+        bin_count = self.config.bins
+        smoothing = self.config.smoothing
+        weight = self.fc1.weight
         words = torch.unique(queries)
         batches = torch.split(
             torch.arange(self.config.vocabulary, device=words.device), VOCABULARY_BATCH
@@ -128,7 +130,8 @@ class DRMM(TopicRanker):
         """Compute gates (B, Q), 0 for unknown words and padding; match scores (B, Q); and
         similarities (B, Q, D)."""
         similarity = self.compute_similarity(query, document)
-        is_known, config = get_known_mask(document, document_mask)[:, None], self.config
+        is_known = get_known_mask(document, document_mask)[:, None]
+        config = self.config
         histogram = build_histogram(
             similarity, is_known, config.bins, config.smoothing, self.fc1.weight.dtype
         )
@@ -154,7 +157,8 @@ class DRMM(TopicRanker):
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
         """Compute the gates (B, Q): a softmax over the query's known words, 0 for unknown words and
         padding."""
-        vectors, is_known = self.embedding(query), get_known_mask(query, query_mask)
+        vectors = self.embedding(query)
+        is_known = get_known_mask(query, query_mask)
         gate: Tensor = (
             self.gate(vectors)
             .squeeze(-1)
@@ -179,11 +183,17 @@ class DRMM(TopicRanker):
                 f"{int(((row >= low) & (row < high)).sum())} {label}"
                 for low, high, label in SIMILARITY_RANGES
             ]
-            note = f"gate {gate[position]:.3f} × match {match[position]:+.3f}; similarities: {', '.join(counts)}"
+            note = (
+                f"gate {gate[position]:.3f} × match {match[position]:+.3f}; similarities: "
+                f"{', '.join(counts)}"
+            )
             value = (gate[position] * match[position]).item()
             top_positions = find_top_positions(row, 0.3)
             rows.append(Row(value, "query term", note, position, top_positions))
-        caveat = "a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
+        caveat = (
+            "a term's match score is a feed-forward network's output for its histogram and not a "
+            "sum over bins"
+        )
         return Explanation(
             self(query, query_mask, document, document_mask).item(), rows, caveat=caveat
         )

@@ -61,10 +61,8 @@ class KNRM(TopicRanker):
         Kernel values are computed once per distinct word of a batch, and summed over each document.
         """
         words = torch.unique(queries)
-        vectors, batches = (
-            self.embedding(words),
-            torch.split(self.embedding.weight, VOCABULARY_BATCH),
-        )
+        vectors = self.embedding(words)
+        batches = torch.split(self.embedding.weight, VOCABULARY_BATCH)
         # (W, vocabulary)
         similarity = torch.cat([cosine(vectors, batch) for batch in batches], dim=1)
 

@@ -87,7 +87,8 @@ class SNRM(LatentRanker):
         weights = is_window / windows.to(vectors.dtype) ** self.config.length
         # (B, W, 5)
         rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)
-        totals, size = [], len(filters) if torch.is_grad_enabled() else LATENT_TERM_BATCH
+        totals = []
+        size = len(filters) if torch.is_grad_enabled() else LATENT_TERM_BATCH
         for terms in torch.split(filters, size):
             # (5 · T, c)
             products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])
@@ -162,7 +163,8 @@ class _WeightedActivationSum(torch.autograd.Function):
             rows: (B, W, h), rows of the products that each window sums.
             weights: (B, W), weights of the windows.
         """
-        sums, positive_indices = [], []
+        sums = []
+        positive_indices = []
         for batch, batch_weights in _iter_batches(rows, weights):
             # (b · W, C)
             activations = functional.embedding_bag(
@@ -174,7 +176,8 @@ class _WeightedActivationSum(torch.autograd.Function):
             sums.append(
                 (batch_weights.unsqueeze(1) @ activations.view(*batch_weights.shape, -1)).squeeze(1)
             )
-        ctx.positive_indices, ctx.size = positive_indices, products.shape
+        ctx.positive_indices = positive_indices
+        ctx.size = products.shape
         ctx.save_for_backward(rows, weights)
         return torch.cat(sums)
 

@@ -38,5 +38,6 @@ class TFRBERT(CLSRanker):
         """Compute the pooler's output (B, E), tanh(W · [CLS] + b); without `config.topic`, the
         query is ignored."""
         if not self.config.topic:
-            query, query_mask = query[:, :0], query_mask[:, :0]
+            query = query[:, :0]
+            query_mask = query_mask[:, :0]
         return torch.tanh(self.pooler(super().pool(query, query_mask, document, document_mask)))

@@ -58,8 +58,8 @@ class TARGER(Tagger[SurfacePassage]):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` and `characters` count embedding rows, with those
-        for padding and unknown."""
+        """Configuration of the network; `vocabulary` and `characters` count embedding rows, with
+        those for padding and unknown."""
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
@@ -89,7 +89,8 @@ class TARGER(Tagger[SurfacePassage]):
             )
         if config.longest < 1:
             raise ValueError(
-                f"longest (maximum passage length in tokens) is {config.longest}; expected at least 1"
+                f"longest (maximum passage length in tokens) is {config.longest}; expected at "
+                "least 1"
             )
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
         self.char_embedding = _create_embedding(config.characters, config.character_dimensions)
@@ -100,16 +101,15 @@ class TARGER(Tagger[SurfacePassage]):
             config.window,
             groups=config.character_dimensions,
         )
-        rnn_class, width = RNN_CLASSES[config.cell], config.dimensions + character_width
+        rnn_class = RNN_CLASSES[config.cell]
+        width = config.dimensions + character_width
         self.forward_rnn, self.backward_rnn = (
             rnn_class(width, config.hidden, batch_first=True) for _ in range(2)
         )
         self.emission = nn.Linear(2 * config.hidden, len(config.tags) + 2)
         self.crf = CRF(len(config.tags))
-        self.dropout, self.output_dropout = (
-            nn.Dropout(config.dropout),
-            nn.Dropout(config.output_dropout),
-        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.output_dropout = nn.Dropout(config.output_dropout)
 
     def annotate(self, passages: Sequence[SurfacePassage]) -> list[list[TokenAnnotation]]:
         """Annotate tokens with their best tags, and with weight 1 if they are indexed, else 0."""
@@ -148,10 +148,8 @@ class TARGER(Tagger[SurfacePassage]):
             vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
         positions = {word: position for position, word in enumerate(vocabulary)}
         index, mask = pad([[positions[word] for word in passage.tokens] for passage in passages])
-        ids, characters = (
-            torch.tensor(list(vocabulary.values())),
-            torch.tensor([get_character_ids(word) for word in vocabulary]),
-        )
+        ids = torch.tensor(list(vocabulary.values()))
+        characters = torch.tensor([get_character_ids(word) for word in vocabulary])
         device = self.embedding.weight.device
         return ids.to(device), characters.to(device), index.to(device), mask.to(device)
 

@@ -70,7 +70,7 @@ def test_tune_quality_saves_the_best_point(
         pd.read_csv(output / "grid.csv"),
         json.loads((output / "metrics.json").read_text()),
     )
-    assert grid[["documents", "weight"]].to_numpy().tolist() == [
+    assert grid[["depth", "weight"]].to_numpy().tolist() == [
         [point.depth, point.weight] for point in POINTS
     ]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
