@@ -224,6 +224,10 @@ def test_stored_checkpoints_are_reused(
         copy = read_files(tmp_path / "checkpoints" / name)
         assert copy == read_files(CHECKPOINT_DIR / name)
     assert not (tmp_path / "checkpoints" / "ensemble_thesis").exists()
+    # the tagger is stored, so that its data are not needed
+    command += ["--qrels", str(QRELS), "--only", "targer_dirichlet", "--plan"]
+    assert main([*command, "--reuse"]) == 0
+    assert main(command) == 2
 
 
 @pytest.fixture

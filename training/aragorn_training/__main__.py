@@ -20,14 +20,14 @@ from aragorn import cli
 from aragorn.errors import EXIT_CODES
 
 from aragorn_training.commands import all as all_command
-from aragorn_training.commands import evaluate, fit, prepare, study, tune
+from aragorn_training.commands import evaluate, fit, prepare, study
 from aragorn_training.options import add_command
 
 TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "fit": fit.fit_recipe,
-    "tune": tune.tune,
-    "fuse": tune.fuse,
+    "tune": fit.tune,
+    "fuse": fit.fuse,
     "evaluate": evaluate.evaluate,
     "compare": evaluate.compare,
     "overlap": evaluate.overlap,

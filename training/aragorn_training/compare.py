@@ -94,7 +94,8 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
     """Describe the settings that differ between the recipes of two provenances; settings added
     since are not compared."""
-    changes, current_values = [], json.loads(json.dumps(recipe))
+    changes = []
+    current_values = json.loads(json.dumps(recipe))
     for key, value in stored_recipe.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]
         for field, old_value in fields:

@@ -11,23 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from aragorn.cli import Commands
 from aragorn.errors import UsageError, abbreviate, escape_undecodable
 from aragorn.io.orders import AUTO_ORDER, Order
-from aragorn.options import (
-    add_arguments,
-    build_options,
-    integer_between,
-)
-from aragorn.options import (
-    argument as argument,
-)
-from aragorn.options import (
-    non_negative_int as non_negative_int,
-)
-from aragorn.options import (
-    option as option,
-)
-from aragorn.options import (
-    parse_path as parse_path,
-)
+from aragorn.options import add_arguments, build_options, integer_between, option, parse_path
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ import argparse
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,17 +19,6 @@ from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 
 QRELS = ["-i", "in", "--qrels", "qrels"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example(
-    options.InputOptions, options.NamedQrelsOptions, options.DeviceOptions, options.SeedOptions
-):
-    name: str = options.argument(help="name")
-    depth: int = options.option(help="depth")
-    tags: tuple[str, ...] = options.option(("a", "b"), help="tag; repeatable")
-    is_fast: bool = options.option(False, help="speed")
-    output: Path | None = options.option(None, help="directory")
 
 
 def test_missing_package_is_named() -> None:
@@ -82,22 +70,6 @@ def test_studies_are_found_by_their_modules(name: str, capsys: Capture) -> None:
     text = run_until_exit(["study", name, "--help"], 0, capsys)
     assert "--work-dir WORK_DIR" in text
     assert "exit codes" in text
-
-
-def test_options_are_fields_of_dataclasses() -> None:
-    parser = argparse.ArgumentParser()
-    options.add_arguments(parser, Example)
-    command = ["bm25", "-i", "a", "-i", "b", "--qrels", "x=q", "--depth", "7", "--tags", "c"]
-    values = options.build_options(Example, parser.parse_args(command))
-    assert values == Example(
-        name="bm25", inputs=(Path("a"), Path("b")), qrels=(("x", Path("q")),), depth=7, tags=("c",)
-    )
-    assert (values.is_fast, values.device, values.seed, values.output) == (False, "auto", 0, None)
-    values = options.build_options(Example, parser.parse_args([*command[:-2], "--is-fast"]))
-    assert (values.tags, values.is_fast) == (("a", "b"), True)
-    for wrong in (command[:1], [*command, "--device", "gpu"], [*command, "--depth", "-1"]):
-        with pytest.raises(SystemExit):
-            parser.parse_args(wrong)
 
 
 def test_selection_measures_are_columns() -> None:

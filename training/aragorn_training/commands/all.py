@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aragorn.cli import Commands
+from aragorn.options import option
 
 from aragorn_training.options import (
     QRELS_HELP,
@@ -15,7 +16,6 @@ from aragorn_training.options import (
     DeviceOptions,
     WorkOptions,
     add_command,
-    option,
     process_count,
 )
 
@@ -105,14 +105,15 @@ def make_all(options: AllOptions) -> None:
             raise InputError(f"{path}: not found; check the path")
     create_directory(options.work_dir)
     sources = graph.Sources(
-        options.input_dir, options.work_dir, options.data_dir, options.qrels, options.recipes_dir
+        options.input_dir,
+        options.work_dir,
+        options.data_dir,
+        options.qrels,
+        options.recipes_dir,
+        options.checkpoint_dir if options.reuse else None,
+        options.only,
     )
     steps = graph.build_graph(sources)
-    reused = (
-        graph.list_reusable(steps, options.only, options.checkpoint_dir) if options.reuse else []
-    )
-    for name in reused:
-        steps[name] = graph.replace_by_stored(steps[name], options.checkpoint_dir / name)
     device = choose_device(options.device).type
     selection = _select_steps(steps, options.only)
     records = Records({name: steps[name] for name in selection}, options.work_dir)
@@ -121,9 +122,10 @@ def make_all(options: AllOptions) -> None:
     print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
     if options.plan:
         return
-    for name in reused:
-        if name in selection and records.get_state(name) != FINISHED:
-            _copy_checkpoint(options.checkpoint_dir / name, options.work_dir / "checkpoints" / name)
+    for name in selection:
+        stored = steps[name].stored
+        if stored and records.get_state(name) != FINISHED:
+            _copy_checkpoint(stored, options.work_dir / "checkpoints" / name)
             records.write(name, Record(records.keys[name], device, is_finished=True))
     gpus = _list_gpus(device, options.gpu_processes)
     scheduler = Scheduler(steps, records, device, options.processes or count_cpu_cores(), gpus)
@@ -193,20 +195,13 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
     from aragorn_training.paths import STEP_SECONDS
 
     table = pd.read_csv(STEP_SECONDS)
-    stored = (
-        table[table["device"].isin(["cpu", device])]
-        .drop_duplicates("step", keep="last")
-        .set_index("step")["seconds"]
-    )
-    measured = {
-        name: record for name in names if (record := records.read(name)) and record.is_finished
-    }
-    return {
-        name: measured[name].seconds
-        if name in measured and measured[name].device == device
-        else float(stored.get(name, 0))
-        for name in names
-    }
+    rows = table[table["device"].isin(["cpu", device])].drop_duplicates("step", keep="last")
+    seconds = dict(zip(rows["step"], rows["seconds"].astype(float), strict=True))
+    for name in names:
+        record = records.read(name)
+        if record and record.is_finished and record.device == device:
+            seconds[name] = record.seconds
+    return {name: seconds.get(name, 0.0) for name in names}
 
 
 def _format_plan(
@@ -233,21 +228,18 @@ def _format_plan(
         if step.missing
     ]
     remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
-    totals = [f"about {_format_duration(sum(remaining))} of computing"] if any(remaining) else []
-    totals += (
-        [f"{pluralise(remaining.count(0), 'step')} of unknown duration"] if 0 in remaining else []
-    )
+    totals = []
+    if any(remaining):
+        totals.append(f"about {_format_duration(sum(remaining))} of computing")
+    if 0 in remaining:
+        totals.append(f"{pluralise(remaining.count(0), 'step')} of unknown duration")
     return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}", ""])
 
 
 def _format_duration(seconds: float) -> str:
-    return (
-        "unknown"
-        if not seconds
-        else f"{seconds:.0f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-    )
+    if not seconds:
+        return "unknown"
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aragorn.errors import UsageError, escape_undecodable
+from aragorn.options import argument, option
 
 from aragorn_training.options import (
     QRELS_HELP,
@@ -15,9 +16,7 @@ from aragorn_training.options import (
     NamedPath,
     NamedQrelsOptions,
     OrderOptions,
-    argument,
     index_files_by_name,
-    option,
     parse_named_path,
 )
 
@@ -143,10 +142,8 @@ def evaluate(options: EvaluateOptions) -> None:
     from aragorn_training.evaluation.overlap import compute_overlap
 
     docnos = set(Dataset(options.collection).documents["docno"]) if options.collection else None
-    qrels_files, run_files = (
-        index_files_by_name(options.qrels, "qrels"),
-        index_files_by_name(options.runs, "run"),
-    )
+    qrels_files = index_files_by_name(options.qrels, "qrels")
+    run_files = index_files_by_name(options.runs, "run")
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, options.order) for name, file in run_files.items()}
     if options.exclude_ids:
@@ -192,7 +189,8 @@ def compare(options: CompareOptions) -> None:
     text = "".join(
         f"{file}: {find_run(file).name} is compared\n" for file in (file_a, file_b) if file.is_dir()
     )
-    first, second = read_run(file_a, options.order), read_run(file_b, options.order)
+    first = read_run(file_a, options.order)
+    second = read_run(file_b, options.order)
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
     text += comparison.format_summary()

@@ -1,10 +1,29 @@
-"""Define the command `fit`."""
+"""Define the commands `fit`, `tune` and `fuse`, which make checkpoints."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aragorn_training.options import DeviceOptions, WorkOptions, argument, get_output, option
+from aragorn.errors import UsageError, escape_undecodable
+from aragorn.options import argument, option
+
+from aragorn_training.options import (
+    QRELS_HELP,
+    CheckpointOptions,
+    DeviceOptions,
+    InputOptions,
+    NamedPath,
+    TuningOptions,
+    WorkOptions,
+    get_output,
+    index_files_by_name,
+    parse_named_path,
+    parse_work_dir,
+)
+
+if TYPE_CHECKING:
+    from aragorn.systems.catalogue import System
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +44,66 @@ class FitOptions(DeviceOptions, WorkOptions):
         help="checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)",
     )
     restart: bool = option(False, help="discard an interrupted run and start again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(DeviceOptions, CheckpointOptions, TuningOptions, InputOptions):
+    """Options of `tune`."""
+
+    grid: str = argument(
+        metavar="GRID",
+        help="grid name in training/aragorn_training/configs/grids, .toml file, or `tfr_bert`",
+    )
+    work_dir: Path | None = option(
+        None,
+        parse=parse_work_dir,
+        metavar="WORK_DIR",
+        help="cache of finished points (default: a temporary directory); "
+        "for `tfr_bert`: prepared by `prepare quality`",
+    )
+    output: Path | None = option(
+        None,
+        "-o",
+        "--output",
+        help="checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
+    """Options of `fuse`."""
+
+    fusion: str = argument(
+        metavar="FUSION",
+        help="name in training/aragorn_training/configs/fusions, .toml file, or ensemble system",
+    )
+    qrels: tuple[NamedPath, ...] = option(
+        (),
+        parse=parse_named_path,
+        metavar="[NAME=]FILE",
+        help=f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are "
+        "weighted means of both",
+    )
+    inputs: tuple[Path, ...] = option(
+        (),
+        "-i",
+        "--input",
+        metavar="INPUT",
+        help="learned fusion only: judged input (topics and corpus); repeatable",
+    )
+    output: Path | None = option(
+        None, "-o", "--output", help="checkpoint directory (default: WORK_DIR/checkpoints/FUSION)"
+    )
+    non_negative: bool = option(False, help="ensemble only: require weights ≥ 0")
+    candidates: bool = option(
+        False,
+        help="learned fusion only: also evaluate the fusion with each candidate member, "
+        "whose networks score the pool",
+    )
+    results: Path | None = option(
+        None,
+        help="learned fusion only: directory for the result tables (default: WORK_DIR/results)",
+    )
 
 
 def fit_recipe(options: FitOptions) -> None:
@@ -49,3 +128,92 @@ def fit_recipe(options: FitOptions) -> None:
         nullcontext() if process.rank else lock_run(name, options.work_dir),
     ):
         fit(name, recipe, options.work_dir, vectors, output, device, options.restart, process)
+
+
+def tune(options: TuneOptions) -> None:
+    """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
+    from aragorn.systems.catalogue import SYSTEMS
+    from aragorn.systems.quality_reranking import QualityRerankingStage
+
+    from aragorn_training.data.execution import open_execution
+    from aragorn_training.tuning.grid import load_grid, tune_grid
+    from aragorn_training.tuning.quality import tune_quality
+
+    system = SYSTEMS.get(options.grid)
+    if system and isinstance(system.stage, QualityRerankingStage):
+        if len(options.qrels) > 1:
+            raise UsageError(
+                f"tune {system.name}: {len(options.qrels)} qrels files; pass exactly one --qrels"
+            )
+        if options.work_dir is None:
+            raise UsageError(
+                f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`"
+            )
+        output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
+        with open_execution(options, options.work_dir, output.parent) as execution:
+            table = tune_quality(system, options.qrels[0][1], execution, output)
+    else:
+        grid = load_grid(options.grid)
+        name = escape_undecodable(Path(options.grid).stem)
+        qrels = index_files_by_name(options.qrels, "qrels")
+        output = get_output(options, "checkpoints", name)
+        with open_execution(options, options.work_dir, output.parent) as execution:
+            table = tune_grid(name, grid, qrels, execution, output, options.measure)
+        table = table.sort_values(options.measure, ascending=False).head(10)
+    print(table.to_string(index=False, float_format="%.4f"))
+
+
+def fuse(options: FuseOptions) -> None:
+    """Fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs."""
+    from aragorn.systems.catalogue import SYSTEMS
+    from aragorn.systems.fusion import EnsembleStage
+
+    system = SYSTEMS.get(options.fusion)
+    inputs = {"-i": options.inputs, "--qrels": options.qrels}
+    if system and isinstance(system.stage, EnsembleStage):
+        _fuse_ensemble(system, options)
+    elif missing := [flag for flag, value in inputs.items() if not value]:
+        raise UsageError(
+            f"fuse {options.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing)}"
+        )
+    else:
+        _fuse_learned(options)
+
+
+def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
+    from aragorn.inference.device import choose_device
+    from aragorn.systems.execution import CheckpointStore
+
+    from aragorn_training.data.work_directory import lock_run
+    from aragorn_training.fusion.ensemble import fit_ensemble
+
+    if options.qrels:
+        raise UsageError(
+            f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels"
+        )
+    output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
+    device = choose_device(options.device)
+    checkpoints = CheckpointStore(options.checkpoint_dir)
+    with lock_run(output.name, options.work_dir):
+        fit_ensemble(system, options.work_dir, checkpoints, output, device, options.non_negative)
+
+
+def _fuse_learned(options: FuseOptions) -> None:
+    import msgspec
+
+    from aragorn_training.data.execution import open_execution
+    from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
+    from aragorn_training.fusion.learned import fit_fusion
+    from aragorn_training.fusion.recipe import read_recipe
+
+    recipe = read_recipe(options.fusion)
+    name = escape_undecodable(Path(options.fusion).stem)
+    if not options.candidates:
+        recipe = msgspec.structs.replace(recipe, candidates=())
+    output = get_output(options, "checkpoints", name)
+    results = options.results or options.work_dir / "results"
+    with open_execution(options, options.work_dir, output.parent) as execution:
+        tables = fit_fusion(name, recipe, options.qrels, execution, output, results)
+    for table in tables.values():
+        is_shown = table["measure"].isin(HEADLINE_MEASURES) if "measure" in table else slice(None)
+        print(table[is_shown].to_string(index=False, float_format="%.4f"), end="\n\n")

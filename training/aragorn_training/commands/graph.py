@@ -57,6 +57,15 @@ class Sources:
     qrels: Path | None = None
     # recipes, grids and fusions that replace those of training/aragorn_training/configs
     recipes_dir: Path | None = None
+    stored_dir: Path | None = None  # checkpoints that are copied instead of made
+    remade: tuple[str, ...] = ()  # names of checkpoints that are made nevertheless
+
+    def find_stored(self, name: str) -> Path | None:
+        """Return the stored checkpoint to be copied instead of making it, if there is one."""
+        if not self.stored_dir or name in self.remade:
+            return None
+        checkpoint = self.stored_dir / name
+        return checkpoint if (checkpoint / METRICS).is_file() else None
 
     def find_published(self, names: Sequence[str]) -> Path | None:
         """Return the first directory below `data_dir` that contains one of the names, or None."""
@@ -86,6 +95,7 @@ class Step:
     directories: tuple[str, ...] = ()
     uses_device: bool = False
     modules: tuple[str, ...] = ()  # modules that decide the output, besides those in CODE
+    stored: Path | None = None  # checkpoint that is copied instead
 
     @property
     def arguments(self) -> list[str]:
@@ -133,17 +143,6 @@ def build_graph(sources: Sources) -> dict[str, Step]:
     return graph.steps
 
 
-def list_reusable(steps: Iterable[str], only: Iterable[str], directory: Path) -> list[str]:
-    """Return the names of the checkpoints in a directory that steps make, except those in `only`."""
-    return [name for name in steps if name not in only and (directory / name / METRICS).is_file()]
-
-
-def replace_by_stored(step: Step, checkpoint: Path) -> Step:
-    """Return a step whose output is a copy of a stored checkpoint, which requires nothing."""
-    command = (str(step.command[0]), checkpoint)
-    return replace(step, command=command, requires=(), missing=())
-
-
 def list_system_checkpoints() -> list[str]:
     """Return the names of the checkpoints of all systems."""
     return _list_checkpoints(system.stage for system in SYSTEMS.values())
@@ -174,7 +173,9 @@ class _Graph:
         """Add the step that makes a checkpoint."""
         if name in self.steps:
             return
-        if name in configs.list_names("recipe"):
+        if stored := self._sources.find_stored(name):
+            self._add_checkpoint(name, ("fit", stored), [], [], stored=stored)
+        elif name in configs.list_names("recipe"):
             self._add_network(name)
         elif name in configs.list_names("grid"):
             self._add_grid(name)
@@ -197,7 +198,8 @@ class _Graph:
         self._add_checkpoint(name, ("fit", path), requires, missing, modules=modules)
 
     def _add_examples(self, recipe: Recipe) -> str:
-        kind, names = recipe.task.data_kind, recipe.task.published_files
+        kind = recipe.task.data_kind
+        names = recipe.task.published_files
         if names:
             return self._add_published(kind, names)
         is_known = f"prepare {kind}" in CODE
@@ -259,6 +261,7 @@ class _Graph:
         missing: Sequence[str],
         uses_device: bool = True,
         modules: tuple[str, ...] = (),
+        stored: Path | None = None,
     ) -> None:
         for requirement in requires:
             self.add(requirement)
@@ -274,6 +277,7 @@ class _Graph:
             directories,
             uses_device,
             modules,
+            stored,
         )
         self._add(step)
 

@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from aragorn.options import integer_between
+from aragorn.options import argument, integer_between, option
 
 from aragorn_training.options import (
     CheckpointOptions,
@@ -14,8 +14,6 @@ from aragorn_training.options import (
     DeviceOptions,
     SeedOptions,
     WorkOptions,
-    argument,
-    option,
     positive_int,
 )
 
@@ -204,7 +202,8 @@ def run_distillation(options: DistillationOptions) -> None:
         prepare_distillation,
     )
 
-    teacher, checkpoints = get_system(options.teacher), CheckpointStore(options.checkpoint_dir)
+    teacher = get_system(options.teacher)
+    checkpoints = CheckpointStore(options.checkpoint_dir)
     settings = DistillationSettings(options.titles, options.documents, options.seed)
     with CacheDirectory(options.work_dir, options.work_dir) as cache:
         titles = build_title_input(options.inputs, options.exclude_topics, settings)

@@ -97,7 +97,8 @@ class Scheduler:
     def run(self, names: Iterable[str]) -> list[str]:
         """Run the named steps, in an order in which each follows its requirements; return those
         that failed or were skipped."""
-        pending, failed = [*names], list[str]()
+        pending = [*names]
+        failed = list[str]()
         with lock_directory(self.records.directory), on_interrupt(self._terminate):
             while pending or self._running:
                 for name in pending.copy():

@@ -89,5 +89,6 @@ def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[st
 
 
 def _share_stems(first: set[str], second: set[str]) -> bool:
-    n_smaller, n_shared = min(len(first), len(second)), len(first & second)
+    n_smaller = min(len(first), len(second))
+    n_shared = len(first & second)
     return n_shared >= min(2, n_smaller) and 2 * n_shared >= n_smaller > 0

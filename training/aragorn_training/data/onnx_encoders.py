@@ -77,7 +77,8 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     Returns:
         The folder, `work_dir`/encoders/`name`, for use as `encoder.name` in recipes and studies.
     """
-    encoder, output = PACKAGED_ENCODERS[name], work_dir / "encoders" / name
+    encoder = PACKAGED_ENCODERS[name]
+    output = work_dir / "encoders" / name
     if not overwrite and _is_complete(output):
         log.info("%s: already complete, skipped", output)
         return output

@@ -68,10 +68,8 @@ def prepare_quality(
     """
     inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
-        file, cache_key = (
-            get_table_path(work_dir, name),
-            {"input": hashes, "code": code_fingerprint(__name__)},
-        )
+        file = get_table_path(work_dir, name)
+        cache_key = {"input": hashes, "code": code_fingerprint(__name__)}
         store = ArtifactStore(
             file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name]
         )
@@ -90,7 +88,8 @@ def _write_table(name: str, directory: Path, file: Path) -> None:
     table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(
         file, index=False
     )
-    n_lists, n_debates = table["topic"].nunique(), table["debate"].nunique()
+    n_lists = table["topic"].nunique()
+    n_debates = table["debate"].nunique()
     log.info("%s: %d texts, %d lists, %d debates", name, len(table), n_lists, n_debates)
 
 

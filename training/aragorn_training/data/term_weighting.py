@@ -127,7 +127,8 @@ def _write_passages(
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
     del documents
-    topics, stems = read_topics(files), TermAnalyser("porter")
+    topics = read_topics(files)
+    stems = TermAnalyser("porter")
     if n_without_topic := sum(not topics[docno] for docno in arguments["docno"]):
         message = (
             "%d of %d arguments have no topic; their words are labelled by the conclusion only"

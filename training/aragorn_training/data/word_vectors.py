@@ -61,10 +61,8 @@ class PremiseTokens:
     MAX_WORDS_PER_TEXT words."""
 
     def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
-        self._file, self._tokenise = (
-            work_dir / settings.premise_table,
-            split_surface_tokens if settings.surface_method else str.split,
-        )
+        self._file = work_dir / settings.premise_table
+        self._tokenise = split_surface_tokens if settings.surface_method else str.split
 
     def __iter__(self) -> Iterator[list[str]]:
         for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):

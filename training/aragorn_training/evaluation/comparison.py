@@ -43,12 +43,11 @@ class RunComparison:
         lines.append(
             f"documents in both runs: {totals['shared']}; largest score difference: {self.max_score_difference:.2g}"
         )
-        correlations, first_ranks = (
-            self.topics["correlation"].dropna(),
-            self.topics["first_rank"].dropna(),
-        )
+        correlations = self.topics["correlation"].dropna()
+        first_ranks = self.topics["first_rank"].dropna()
         if first_ranks.empty:
-            n, size = self.n_score_differences, self.max_score_difference
+            n = self.n_score_differences
+            size = self.max_score_difference
             scores = (
                 f"; {pluralise(n, 'score')} {'differs' if n == 1 else 'differ'} by at most {size:.2g}"
                 if n
@@ -96,7 +95,8 @@ def compare_rankings(
         raise_no_common_topic(qids_a, qids_b, *names)
     pairs = run_a.merge(run_b, on=KEYS, how="outer", suffixes=("_a", "_b"))
     pairs = pairs[pairs["qid"].isin(common)]
-    is_new, is_missing = pairs["rank_a"].isna(), pairs["rank_b"].isna()
+    is_new = pairs["rank_a"].isna()
+    is_missing = pairs["rank_b"].isna()
     is_shared = ~is_new & ~is_missing
     if not is_shared.any():
         raise InputError(

@@ -9,8 +9,7 @@ from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import suggest_normalisation
 
-from aragorn_training.evaluation.evaluate import get_evaluated_topics
-from aragorn_training.evaluation.measures import TOUCHE_DEPTH
+from aragorn_training.evaluation.evaluate import TOUCHE_DEPTH, get_evaluated_topics
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +63,9 @@ def compute_overlap(
         InputError: If no topic of the run has a relevant document, or no document of these topics
             is judged for its topic.
     """
-    topics, evaluated, judged = (
-        list(dict.fromkeys(run["qid"])),
-        set(get_evaluated_topics(qrels)),
-        set(qrels["qid"]),
-    )
+    topics = list(dict.fromkeys(run["qid"]))
+    evaluated = set(get_evaluated_topics(qrels))
+    judged = set(qrels["qid"])
     common = find_common_topics(topics, qrels, *files)
     pairs = run.loc[run["qid"].isin(common), ["qid", "docno"]]
     judged_pairs = pairs.merge(qrels[["qid", "docno"]])
@@ -131,7 +128,8 @@ def find_common_topics(
 ) -> list[str]:
     """Return the topics in `topics` that have a relevant document in the qrels; raise InputError if
     there are none."""
-    evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
+    evaluated = set(get_evaluated_topics(qrels))
+    judged = set(qrels["qid"])
     if not judged & set(topics):
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
     common = [qid for qid in topics if qid in evaluated]
@@ -148,7 +146,8 @@ def raise_no_common_topic(
 ) -> None:
     """Raise InputError with examples of both files' topics, and a hint if normalised ids would
     match."""
-    first, second = list(first), list(second)
+    first = list(first)
+    second = list(second)
     examples = f"{first_name}: {abbreviate_list(first)}; {second_name}: {abbreviate_list(second)}"
     raise InputError(
         f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"

@@ -122,10 +122,8 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):
             raise_no_common_topic(first, second, first_name, second_name)
-    all_topics, common_topics = (
-        set().union(*topics.values()),
-        set.intersection(*map(set, topics.values())),
-    )
+    all_topics = set().union(*topics.values())
+    common_topics = set.intersection(*map(set, topics.values()))
     missing_qids = {name: sorted(all_topics - {*qids}) for name, qids in topics.items()}
     missing_topics = [
         f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})"
@@ -159,9 +157,11 @@ def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict
     }
     counts = pd.DataFrame(0, index=names, columns=names)
     for system_a, system_b in combinations_with_replacement(names, 2):
-        jaccards, coefficients = [], []
+        jaccards = []
+        coefficients = []
         for qid in sorted(rankings[system_a].keys() | rankings[system_b].keys()):
-            first, second = rankings[system_a].get(qid, []), rankings[system_b].get(qid, [])
+            first = rankings[system_a].get(qid, [])
+            second = rankings[system_b].get(qid, [])
             jaccards.append(jaccard(first, second))
             coefficients.append(spearman(first, second))
         defined_values = [value for value in coefficients if value is not None]

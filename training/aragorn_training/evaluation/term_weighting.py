@@ -18,10 +18,8 @@ def compute_component_metrics(
 ) -> dict[str, float]:
     """Return precision, recall and F1 of components (same type and span), and token accuracy, in
     percent, by name."""
-    gold_tags, predicted_tags = (
-        [list(tags) for tags in gold_tags],
-        [list(tags) for tags in predicted_tags],
-    )
+    gold_tags = [list(tags) for tags in gold_tags]
+    predicted_tags = [list(tags) for tags in predicted_tags]
     precision, recall, f1, _ = precision_recall_fscore_support(
         gold_tags, predicted_tags, average="micro", zero_division=0
     )
@@ -75,10 +73,8 @@ def compute_term_weighting_metrics(
     Raises:
         InputError: If all words have the same label.
     """
-    labels, predicted_weights = (
-        np.concatenate([passage.labels for passage in passages]),
-        np.concatenate(weights),
-    )
+    labels = np.concatenate([passage.labels for passage in passages])
+    predicted_weights = np.concatenate(weights)
     if np.ptp(labels) == 0:
         raise InputError(
             f"all words of the {len(passages)} validation passages have the same label; use a larger corpus"

@@ -80,7 +80,8 @@ def _spherical_k_means(
     unit_vectors: np.ndarray, weights: np.ndarray, cluster_count: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return unit centroids (cluster_count, E) of unit vectors (V, E) with weights (V,)."""
-    word_count, probabilities = len(unit_vectors), weights / weights.sum()
+    word_count = len(unit_vectors)
+    probabilities = weights / weights.sum()
     weights = weights.astype(unit_vectors.dtype)
     centroids = unit_vectors[rng.choice(word_count, cluster_count, replace=False, p=probabilities)]
     for _ in range(KMEANS_ITERATIONS):

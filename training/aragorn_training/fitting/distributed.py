@@ -55,7 +55,8 @@ class DistributedProcesses(ProcessGroup):
     """
 
     def __init__(self) -> None:
-        self.rank, self.world_size = distributed.get_rank(), distributed.get_world_size()
+        self.rank = distributed.get_rank()
+        self.world_size = distributed.get_world_size()
         self._ddp: DistributedDataParallel | None = None
         self._last_reduce: distributed.Work | None = None  # kept alive: see `close`
 
@@ -108,7 +109,8 @@ class _LossModule(nn.Module):
 
     def __init__(self, network: Network, task: Task[Any]) -> None:
         super().__init__()
-        self.network, self._task = network, task
+        self.network = network
+        self._task = task
 
     def forward(self, micro_batch: np.ndarray, batch: np.ndarray, scale: int) -> Tensor:
         return scale * self._task.compute_loss(self.network, micro_batch, batch)
@@ -134,7 +136,8 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
         yield SINGLE_PROCESS
         return
     if device.type == "cuda":
-        local_rank, gpu_count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        local_rank = int(os.environ["LOCAL_RANK"])
+        gpu_count = torch.cuda.device_count()
         if local_rank >= gpu_count:
             raise UsageError(
                 f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at most {gpu_count}"

@@ -145,7 +145,8 @@ class _Run:
             "description": self.task.metrics_description,
         }
         card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
-        checkpoint_class, tokeniser = self.trainee.checkpoint_class, self.trainee.tokeniser
+        checkpoint_class = self.trainee.checkpoint_class
+        tokeniser = self.trainee.tokeniser
         save_network(
             directory,
             checkpoint_class,
@@ -174,7 +175,8 @@ class _Run:
     ) -> None:
         """Validate the selected network and write the final checkpoint, with baselines and log rows
         in its metrics."""
-        curve, task = self.recipe.task.curve, self.task
+        curve = self.recipe.task.curve
+        task = self.task
         metrics = task.validate_final(network, step)
         epoch_key = "last epoch" if curve.keep_last else "best epoch"
         sizes = {curve.validation_unit: task.validation_size, epoch_key: epoch}
@@ -195,22 +197,23 @@ def _train(
 ) -> None:
     """Start or resume a training run and write the selected network as the final checkpoint; skip a
     complete run."""
-    network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
+    network = run.trainee.network
+    recipe = run.recipe
+    curve = run.recipe.task.curve
     optimiser = run.trainee.build_optimiser(
         recipe.training.learning_rate, recipe.encoder.learning_rate
     )
     code = code_fingerprint(type(network).__module__, type(run.task).__module__, train.__module__)
-    state, is_main_process = (
-        TrainingState(hash_json([run.provenance, run.task.file_hashes, code])),
-        processes.rank == 0,
-    )
+    state = TrainingState(hash_json([run.provenance, run.task.file_hashes, code]))
+    is_main_process = processes.rank == 0
     if is_main_process:
         create_directory(run_dir)
         recover_directory(run_dir / BEST_DIR)
         if restart:
             (run_dir / STATE_FILE).unlink(missing_ok=True)
     processes.barrier()  # other ranks read these files
-    saved_state, schedule = state.load(run_dir), Schedule(recipe, run.task.train_size)
+    saved_state = state.load(run_dir)
+    schedule = Schedule(recipe, run.task.train_size)
     if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_up_to_date():
         log.info("%s: already complete, skipped", run.checkpoint_dir)
         return
@@ -264,10 +267,8 @@ def save_network(
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
-    half_prefixes, omitted_tensors = (
-        network.half_precision_prefixes,
-        _find_omitted_tensors(network, pretrained),
-    )
+    half_prefixes = network.half_precision_prefixes
+    omitted_tensors = _find_omitted_tensors(network, pretrained)
     weights = {
         name: tensor for name, tensor in network.state_dict().items() if name not in omitted_tensors
     }
@@ -309,7 +310,8 @@ def _find_omitted_tensors(network: Network, pretrained: PretrainedEncoder | None
     frozen_names = network.get_frozen_tensors()
     if not frozen_names or not pretrained:
         return set()
-    tensors, pretrained_tensors = network.state_dict(), pretrained.load_encoder_weights()
+    tensors = network.state_dict()
+    pretrained_tensors = pretrained.load_encoder_weights()
     return {
         name for name in frozen_names if torch.equal(tensors[name].cpu(), pretrained_tensors[name])
     }

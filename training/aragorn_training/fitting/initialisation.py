@@ -119,7 +119,8 @@ def load_recipe_vectors(
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors_dir)
     inputs = read_prepared_manifest(vectors_dir).inputs
-    stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vector_method
+    stored_method = inputs.get("surface_method")
+    expected_method = recipe.task.surface_vector_method
     if stored_method != expected_method:
         units = [
             f"surface tokens ({method})" if method else "normalised words"
@@ -130,10 +131,8 @@ def load_recipe_vectors(
         fix = f"run `aragorn-training prepare vectors --work-dir WORK_DIR{flag}` and omit --vectors"
         raise UsageError(f"{vectors_dir}: {cause}; {fix}")
     if recipe.max_terms:
-        vocabulary, word_table = (
-            Vocabulary(vocabulary.terms[: recipe.max_terms]),
-            word_table[: recipe.max_terms],
-        )
+        vocabulary = Vocabulary(vocabulary.terms[: recipe.max_terms])
+        word_table = word_table[: recipe.max_terms]
     return (
         vocabulary,
         word_table,

@@ -122,7 +122,8 @@ class _ProbeRow(msgspec.Struct):
 class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceTokeniser]):
     """A loaded checkpoint of a language model, with the tokeniser of its input texts."""
 
-    name_key, probe_type = "model", _ProbeRow
+    name_key = "model"
+    probe_type = _ProbeRow
 
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceTokeniser]:

@@ -43,7 +43,8 @@ def plot(title: str, curve: CurveSpec, rows: list[dict[str, float]]) -> bytes:
     for name, colour in zip(curve.measures, COLOURS, strict=True):
         metric_axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
     selected_row = curve.select(rows)
-    metric, value = curve.selection_metric, selected_row[curve.selection_metric]
+    metric = curve.selection_metric
+    value = selected_row[curve.selection_metric]
     label = f"{'last' if curve.keep_last else 'best'} {metric}: {value:.1f} at epoch {selected_row['epoch']:.2f}"
     metric_axes.plot(selected_row["epoch"], value, "o", color="blue", markersize=8, label=label)
     metric_axes.set(ylabel=curve.metric_label)

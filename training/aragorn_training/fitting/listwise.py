@@ -59,15 +59,14 @@ class ListwiseTask(Task[Ranker]):
         tokeniser: Tokeniser,
         device: torch.device,
     ) -> None:
-        self._lists, self._loss, self._validation, self._device = lists, loss, validation, device
-        self._train_pairs, self._validation_pairs = (
-            encode_pairs(train, tokeniser),
-            encode_pairs(validation, tokeniser),
-        )
-        self.train_size, self.validation_size = (
-            len(lists.rows),
-            len(validation[["data", "topic"]].drop_duplicates()),
-        )
+        self._lists = lists
+        self._loss = loss
+        self._validation = validation
+        self._device = device
+        self._train_pairs = encode_pairs(train, tokeniser)
+        self._validation_pairs = encode_pairs(validation, tokeniser)
+        self.train_size = len(lists.rows)
+        self.validation_size = len(validation[["data", "topic"]].drop_duplicates())
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss; items are batched by length
@@ -144,7 +143,8 @@ def build_ranked_lists(
     """
     if loss == "pointwise":
         scores_by_data = table.groupby("data")["score"]
-        low, high = scores_by_data.transform("min"), scores_by_data.transform("max")
+        low = scores_by_data.transform("min")
+        high = scores_by_data.transform("max")
         scaled_table = table.assign(score=(table["score"] - low) / (high - low).clip(lower=1e-9))
         return build_lists(scaled_table, size, lambda scores, indices: scores[indices])
 

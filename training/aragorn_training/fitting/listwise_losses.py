@@ -78,7 +78,8 @@ def _squared_margin_error(labels: Tensor, scores: Tensor) -> Tensor:
 def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute cross-entropies (B,) between the labels, normalised to a sum of 1, and the softmax of
     the scores."""
-    is_padding, sums = labels < 0, _sum_labels(labels)
+    is_padding = labels < 0
+    sums = _sum_labels(labels)
     log_probabilities = (
         scores.masked_fill(is_padding, torch.finfo(scores.dtype).min)
         .log_softmax(1)
@@ -93,10 +94,8 @@ def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
     is_item = labels >= 0
     # sampled on the CPU, to be the same with a GPU
     tie_breaks = torch.rand(labels.shape).to(labels.device)
-    is_worse, is_tied = (
-        labels.unsqueeze(1) < labels.unsqueeze(2),
-        labels.unsqueeze(1) == labels.unsqueeze(2),
-    )
+    is_worse = labels.unsqueeze(1) < labels.unsqueeze(2)
+    is_tied = labels.unsqueeze(1) == labels.unsqueeze(2)
     # (B, n, n): whether the second item remains when the first is selected
     is_remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
     is_remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only

@@ -126,7 +126,8 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the task does not support the recipe's network or one of its
         [training] settings."""
-        name, table = recipe.ranker or recipe.tagger, f"[{self.get_table_name()}]"
+        name = recipe.ranker or recipe.tagger
+        table = f"[{self.get_table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
             networks = " or ".join(self.supported_networks)
             raise ValueError(

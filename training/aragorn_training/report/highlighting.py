@@ -82,7 +82,8 @@ def _shade(
     counts: Counter[str],
     analyser: TermAnalyser,
 ) -> list[ShadedSpan]:
-    max_frequency, spans = max(counts.values(), default=1), []
+    max_frequency = max(counts.values(), default=1)
+    spans = []
     for text, words in passages:
         end = 0
         for word in words:

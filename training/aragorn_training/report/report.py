@@ -412,10 +412,8 @@ def _build_topic_reports(
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
     """Build the section of each topic that has a relevant document, in input order."""
-    dataset, grades = (
-        execution.input,
-        dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True)),
-    )
+    dataset = execution.input
+    grades = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {
         system: _format_expanded_queries(get_system(system).stage, execution)
         for system in runs
@@ -487,7 +485,8 @@ def _build_cell(
 ) -> dict[str, Any] | None:  # fmt: skip
     if ranking is None or len(ranking) <= rank:
         return None
-    docno, score = str(ranking["docno"].iloc[rank]), ranking["score"].iloc[rank]
+    docno = str(ranking["docno"].iloc[rank])
+    score = ranking["score"].iloc[rank]
     conclusion, premise = (
         str(documents.loc[docno, column]) for column in ("conclusion", "premise")
     )

@@ -14,8 +14,7 @@ from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import CheckpointStore, iter_components
 
-from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
-from aragorn_training.evaluation.measures import TOUCHE_NDCG
+from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, TOUCHE_NDCG
 from aragorn_training.formatting import format_value
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
@@ -68,7 +67,8 @@ def replace_section(readme: Path, name: str, content: str) -> None:
         raise InputError(
             f"{readme}: a marker is missing or duplicate; restore {begin} and {end}, once each"
         )
-    before, after = text.split(begin)[0], text.split(end)[1]
+    before = text.split(begin)[0]
+    after = text.split(end)[1]
     write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
 
 
@@ -186,7 +186,8 @@ def format_collection_table(results: Path = RESULTS) -> str:
         [str(corpus), *(f"{count:,}" for count in counts)]
         for corpus, counts in table[list(columns)][:-1].iterrows()
     ]
-    total, outside = table.iloc[-2], table.iloc[-1]
+    total = table.iloc[-2]
+    outside = table.iloc[-1]
     judged = [
         f"{total[column]:,} of {total[column] + outside[column]:,} judged documents of {column[-4:]}"
         for column in names

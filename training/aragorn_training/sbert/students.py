@@ -65,7 +65,8 @@ class TrainingVariant(NamedTuple):
     pairs: str = ""  # GOLD, SILVER or BOTH
 
 
-UNTRAINED, TEACHER = TrainingVariant(), TrainingVariant("cross_entropy", GOLD)
+UNTRAINED = TrainingVariant()
+TEACHER = TrainingVariant("cross_entropy", GOLD)
 
 
 class StudentResult(msgspec.Struct):
@@ -94,12 +95,10 @@ class StudentTraining:
         self._validator = ConclusionValidator(
             self._train_arguments, validation, work_dir, tokeniser
         )
-        self._recipe, self._settings, self._encoder, self._device = (
-            recipe,
-            pairs,
-            pretrained.folder,
-            device,
-        )
+        self._recipe = recipe
+        self._settings = pairs
+        self._encoder = pretrained.folder
+        self._device = device
         self._teacher = (
             PretrainedEncoder(pairs.teacher_encoder) if pairs.teacher_encoder else pretrained
         )
@@ -137,7 +136,8 @@ class StudentTraining:
 
     def load_or_train(self, variant: TrainingVariant) -> Network:
         """Load the network of a variant, or train it if its weights are not cached."""
-        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
+        encoder = self._get_initial_encoder(variant)
+        training = self._build_training_config(variant)
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
         def train() -> bytes:
@@ -155,7 +155,8 @@ class StudentTraining:
     def _build_setup(self, variant: TrainingVariant) -> TrainingSetup:
         pairs = [self.gold] if variant.pairs in (GOLD, BOTH) else []
         pairs += [self.silver] if variant.pairs in (SILVER, BOTH) else []
-        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
+        encoder = self._get_initial_encoder(variant)
+        training = self._build_training_config(variant)
         return TrainingSetup(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
 
     def _get_initial_encoder(self, variant: TrainingVariant) -> Path:
@@ -164,11 +165,9 @@ class StudentTraining:
     def _build_training_config(self, variant: TrainingVariant) -> TrainingConfig:
         """Return the training settings of a variant; attention dropout is disabled, as this is
         faster on long texts."""
-        lengths, encoder, training = (
-            self._recipe.lengths,
-            self._recipe.encoder,
-            self._recipe.training,
-        )
+        lengths = self._recipe.lengths
+        encoder = self._recipe.encoder
+        training = self._recipe.training
         is_teacher = variant == TEACHER
         return TrainingConfig(
             variant.loss or "cosine",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from aragorn.options import option
 from aragorn.storage.cache_directory import CacheDirectory
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from aragorn_training.options import option
 from aragorn_training.studies.augmented_sbert.trial import (
     BI_ENCODER,
     BM25,
@@ -30,7 +30,8 @@ from aragorn_training.studies.augmented_sbert.trial import (
 )
 
 FILE, DIGITS, KEY = "augmented_sbert_sweeps.csv", 2, "sweep"
-BWS, ALL = ("bws_cross", "bws_in"), ("bws_cross", "bws_in", "mrpc")
+BWS = ("bws_cross", "bws_in")
+ALL = ("bws_cross", "bws_in", "mrpc")
 UNLIMITED = 1e6  # silver pairs per gold pair: keep all
 PARTIAL = f"{BI_ENCODER}, partly trained"
 K_VALUES = (3, 5, 7, 9, 12, 18)

@@ -8,6 +8,7 @@ from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import find_corpus_files, read_arguments, read_documents
+from aragorn.options import option
 
 from aragorn_training.evaluation.exclusion import read_docnos
 from aragorn_training.options import (
@@ -15,7 +16,6 @@ from aragorn_training.options import (
     NamedQrelsOptions,
     StudyOptions,
     index_files_by_name,
-    option,
 )
 
 FILE, DIGITS = "collection.csv", 0
@@ -64,7 +64,8 @@ def run(options: Options) -> pd.DataFrame:
         flags[f"judged_{name}"] = docnos.isin(qrels["docno"])
         flags[f"judged_unconfirmed_{name}"] = flags[f"judged_{name}"] & flags["unconfirmed"]
     counts = pd.DataFrame(flags).groupby(docnos.map(corpora).rename("corpus"), sort=False).sum()
-    counts.loc[ALL_FILES], counts.loc[OUTSIDE] = counts.sum(), 0
+    counts.loc[ALL_FILES] = counts.sum()
+    counts.loc[OUTSIDE] = 0
     for name, qrels in qrels_by_name.items():
         counts.loc[OUTSIDE, f"judged_{name}"] = (
             ~qrels["docno"].drop_duplicates().isin(docnos)

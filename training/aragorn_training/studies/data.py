@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.options import option
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.quality import load_table
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.options import SeedOptions, StudyOptions, option
+from aragorn_training.options import SeedOptions, StudyOptions
 from aragorn_training.studies.argument_quality.protocol import SETTINGS, SettingRunner
 from aragorn_training.studies.augmented_sbert.metrics import compute_baseline_metrics
 from aragorn_training.studies.augmented_sbert.sampling import POSITIVE_THRESHOLD
@@ -45,7 +46,8 @@ def run(options: Options) -> pd.DataFrame:
     Returns:
         Rows of COLUMNS; lengths of texts are in characters.
     """
-    directory, seed = options.input_dir, options.seed
+    directory = options.input_dir
+    seed = options.seed
     recipe = load_recipe("tfr_bert")
     rows = [
         row for load in LOADERS.values() for row in _describe_pairs(load(directory, seed), seed)
@@ -79,7 +81,8 @@ def _describe_pairs(gold: PairDataset, seed: int) -> Iterator[Row]:
         )
     for part, score in zip(("dev", "test"), compute_baseline_metrics(gold), strict=True):
         yield gold.name, part, "baseline", score
-    rng, scores = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    scores = []
     for _ in range(N_SHUFFLES):
         dev, test = (
             frame.assign(second=rng.permutation(frame["second"])) for frame in (gold.dev, gold.test)
@@ -92,7 +95,8 @@ def _describe_pairs(gold: PairDataset, seed: int) -> Iterator[Row]:
 
 def _describe_lists(table: pd.DataFrame, recipe: Recipe) -> Iterator[Row]:
     """Describe the texts, word pieces and labels of lists of arguments."""
-    name, by_topic = table["data"].iloc[0], table.groupby("topic").size()
+    name = table["data"].iloc[0]
+    by_topic = table.groupby("topic").size()
     lengths = {"argument": table["premise"].str.len(), "topic": pd.Series(by_topic.index).str.len()}
     yield name, "all", "arguments", len(table)
     yield name, "all", "topics", len(by_topic)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
+from aragorn.options import argument, option
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
 
@@ -26,9 +27,7 @@ from aragorn_training.options import (
     PrecisionOptions,
     StudyOptions,
     TuningOptions,
-    argument,
     index_files_by_name,
-    option,
 )
 from aragorn_training.tuning import grid as tuning
 from aragorn_training.tuning.grid import Grid
@@ -140,10 +139,8 @@ def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> 
 def _build_row(
     name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]
 ) -> dict[Hashable, object]:
-    enriched_values, unenriched_values = (
-        values[name, model][[measure]],
-        values[UNENRICHED, model][[measure]],
-    )
+    enriched_values = values[name, model][[measure]]
+    unenriched_values = values[UNENRICHED, model][[measure]]
     estimates = bootstrap_means(enriched_values).loc[measure].to_dict()
     row: dict[Hashable, object] = {
         "enrichment": name,

@@ -16,14 +16,14 @@ from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
+from aragorn.options import option
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn.systems.execution import CheckpointStore
 
-from aragorn_training.evaluation.evaluate import evaluate_run
-from aragorn_training.evaluation.measures import TOUCHE_NDCG
+from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (
     compute_similarity_tables,
@@ -37,7 +37,6 @@ from aragorn_training.options import (
     QrelsOptions,
     Result,
     StudyOptions,
-    option,
 )
 from aragorn_training.plotting import create_figure, render_png
 
@@ -80,7 +79,8 @@ def run(options: Options) -> Result:
         InputError: If the working directory is not prepared, a run is missing, or no topic contains
             EXAMPLE.
     """
-    work_dir, checkpoints = options.work_dir, options.checkpoint_dir
+    work_dir = options.work_dir
+    checkpoints = options.checkpoint_dir
     qrels = read_qrels(options.qrels)
     statistics = _load_statistics(work_dir)
     dataset = Dataset(*options.inputs)

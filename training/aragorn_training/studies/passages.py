@@ -44,15 +44,14 @@ def run(options: Options) -> pd.DataFrame:
     read_passages_manifest(options.work_dir, "unpooled")
     files = find_corpus_files(options.input_dir)
     documents = read_documents(files)
-    topics, stems = read_topics(files), TermAnalyser("porter")
+    topics = read_topics(files)
+    stems = TermAnalyser("porter")
     passages = pd.read_parquet(get_passages_dir(options.work_dir) / PASSAGES)
     long = pd.DataFrame(
         {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["pooled"]}
     )
-    long["topic"], long["conclusion"] = (
-        passages["topic"].str.len() > 0,
-        passages["conclusion"].str.len() > 0,
-    )
+    long["topic"] = passages["topic"].str.len() > 0
+    long["conclusion"] = passages["conclusion"].str.len() > 0
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
     references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
     short = pd.DataFrame({
@@ -79,7 +78,8 @@ def run(options: Options) -> pd.DataFrame:
 
 def _count(table: pd.DataFrame, reference: str) -> dict[str, float]:
     is_relevant = table["topic"] | table["conclusion"] if reference == "both" else table[reference]
-    n_relevant, n = int(is_relevant.sum()), len(table)
+    n_relevant = int(is_relevant.sum())
+    n = len(table)
     return {
         "passages": n,
         "empty": n - n_relevant,

@@ -7,6 +7,7 @@ import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
+from aragorn.options import argument, option
 from aragorn.retrieval.lexical import BM25, LexicalParameters
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
@@ -19,8 +20,6 @@ from aragorn_training.options import (
     PrecisionOptions,
     QrelsOptions,
     StudyOptions,
-    argument,
-    option,
 )
 from aragorn_training.tuning.grid import rank_at_point
 
@@ -48,7 +47,8 @@ def run(options: Options) -> pd.DataFrame:
     Raises:
         InputError: If the topic is not in the input.
     """
-    enrichment, qid = options.enrichment, options.topic
+    enrichment = options.enrichment
+    qid = options.topic
     qrels = read_qrels(options.qrels)
     with open_execution(options, options.work_dir, options.work_dir) as execution:
         if qid not in (queries := execution.topics.set_index("qid")["query"]):

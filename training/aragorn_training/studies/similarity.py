@@ -10,6 +10,7 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.io.collection import select_collection
 from aragorn.io.touche import find_corpus_files, read_documents
+from aragorn.options import option
 from aragorn.text.normalisation import normalise
 from aragorn.text.vocabulary import FIRST_TERM_ID
 from rapidfuzz import fuzz, process
@@ -18,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
 from aragorn_training.data.word_vectors import get_default_folder_name, load_vectors
-from aragorn_training.options import InputOptions, SeedOptions, StudyOptions, option
+from aragorn_training.options import InputOptions, SeedOptions, StudyOptions
 
 FILE, DIGITS = "conclusion_similarity.csv", 4
 MIN_CONCLUSIONS = 2  # with the term, to form a pair
@@ -62,7 +63,8 @@ def run(options: Options) -> pd.DataFrame:
     rows = []
     for term in options.terms:
         has_term = np.array([term in text.split() for text in conclusions])
-        related, without_term = np.flatnonzero(has_term), np.flatnonzero(~has_term)
+        related = np.flatnonzero(has_term)
+        without_term = np.flatnonzero(~has_term)
         if not MIN_CONCLUSIONS <= len(related) <= len(without_term):
             raise InputError(
                 f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another term"
@@ -79,7 +81,8 @@ def run(options: Options) -> pd.DataFrame:
             similarities[name] = product if isinstance(product, np.ndarray) else product.toarray()
         upper = np.triu_indices(len(related), 1)
         for name, matrix in similarities.items():
-            same, different = matrix[:, : len(related)][upper], matrix[:, len(related) :].ravel()
+            same = matrix[:, : len(related)][upper]
+            different = matrix[:, len(related) :].ravel()
             auc = roc_auc_score(
                 np.r_[np.ones(len(same)), np.zeros(len(different))], np.r_[same, different]
             )

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.inference.device import choose_device
+from aragorn.options import option
 
 from aragorn_training.data.work_directory import lock_work_directory
 from aragorn_training.mapping import map_cached
-from aragorn_training.options import DeviceOptions, StudyOptions, option
+from aragorn_training.options import DeviceOptions, StudyOptions
 from aragorn_training.sbert.networks import Loss
 from aragorn_training.sbert.students import (
     BOTH,

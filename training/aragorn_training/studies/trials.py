@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from aragorn.errors import TrainingError
 from aragorn.inference.device import choose_device
+from aragorn.options import argument, option
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from aragorn_training.data.work_directory import lock_run
 from aragorn_training.fitting.fit import fit
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.mapping import get_default_process_count, map_parallel
-from aragorn_training.options import ProcessOptions, StudyOptions, argument, option, positive_int
+from aragorn_training.options import ProcessOptions, StudyOptions, positive_int
 from aragorn_training.tasks import build_recipe
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,8 @@ def run(options: Options) -> pd.DataFrame:
 def _run_trial(job: tuple[Trial, Path, torch.device]) -> list[Row]:
     """Train a trial and tabulate its metrics; return no rows if it does not learn."""
     trial, work_dir, device = job
-    name, recipe = trial.run_name, trial.recipe
+    name = trial.run_name
+    recipe = trial.recipe
     checkpoint = work_dir / "checkpoints" / name
     vectors = work_dir / get_default_folder_name(recipe.task.surface_vector_method)
     try:
@@ -138,7 +140,8 @@ def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
         selected network (SELECTED, on all validation items), and of each baseline (`row` is its
         name).
     """
-    curve, network = metrics["log"], trial.recipe.network_class.get_name()
+    curve = metrics["log"]
+    network = trial.recipe.network_class.get_name()
     selected_row = trial.recipe.task.curve.select(curve)
     baselines = {
         key: values

@@ -117,10 +117,8 @@ class ContrastiveTask(PairwiseTask):
         smoothing, Zhai and Lafferty 2004); tf: frequency in the premise, dl: its length, p: share
         of premise words. Texts are truncated as for the network.
         """
-        premise_counts, query_counts = (
-            self._premise_counts[micro_batch].tocoo(),
-            self._query_counts[micro_batch],
-        )
+        premise_counts = self._premise_counts[micro_batch].tocoo()
+        query_counts = self._query_counts[micro_batch]
         mu = self._settings.mu
         term_scores = np.log1p(
             premise_counts.data / (mu * self._collection_probabilities[premise_counts.col])

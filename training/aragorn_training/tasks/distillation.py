@@ -50,10 +50,8 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
         task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
         task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
-        task.training_data, task.file_hashes = (
-            manifest.inputs,
-            {name: file.xxh3 for name, file in manifest.files.items()},
-        )
+        task.training_data = manifest.inputs
+        task.file_hashes = {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
     def check_prepared(self, work_dir: Path) -> None:

@@ -78,10 +78,8 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
     ) -> Task[Any]:
         """Load the training premises, hold out some of them and split all into passages."""
-        manifest, table = (
-            read_prepared_manifest(work_dir),
-            VectorSettings(surface_method=self.vectors).premise_table,
-        )
+        manifest = read_prepared_manifest(work_dir)
+        table = VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out_rows, remaining_rows = hold_out(len(premises), validation_size, recipe.seed)
@@ -97,7 +95,8 @@ class LanguageModelSpec(TaskSpec, frozen=True):
             training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size()
         )
         task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
-        task.training_data, task.file_hashes = manifest.inputs, {table: manifest.files[table].xxh3}
+        task.training_data = manifest.inputs
+        task.file_hashes = {table: manifest.files[table].xxh3}
         return task
 
 
@@ -117,15 +116,14 @@ class LanguageModelTask(Task[LanguageModel]):
         if not training or not validation:
             cause = f"{len(training)} training and {len(validation)} validation passages"
             raise InputError(f"{cause}; both must be at least 1; use a larger corpus")
-        self._training, self._validation, self._negative_samples = (
-            training,
-            validation,
-            spec.negative_samples,
-        )
+        self._training = training
+        self._validation = validation
+        self._negative_samples = spec.negative_samples
         self._groups = batch_by_length(
             [len(passage) for passage in training], spec.passages_per_example
         )
-        self.train_size, self.validation_size = len(self._groups), len(validation)
+        self.train_size = len(self._groups)
+        self.validation_size = len(validation)
         self._frequencies = np.zeros(vocabulary_size)
         for passage in training:
             np.add.at(self._frequencies, passage.token_ids, 1)
@@ -140,10 +138,8 @@ class LanguageModelTask(Task[LanguageModel]):
         """Return the micro-batch's contribution to the batch's mean loss over groups and
         directions."""
         device = network.output_embedding.weight.device
-        distribution, log_expected_counts = (
-            self._sampling_distribution.to(device),
-            self._log_expected_counts.to(device),
-        )
+        distribution = self._sampling_distribution.to(device)
+        log_expected_counts = self._log_expected_counts.to(device)
         losses = []
         for group in micro_batch:
             sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
@@ -178,7 +174,8 @@ class LanguageModelTask(Task[LanguageModel]):
         and their mean (`both`)."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
             raise build_divergence_error(step, "a weight is not finite")
-        correct, total = np.zeros(2), np.zeros(2)
+        correct = np.zeros(2)
+        total = np.zeros(2)
         with use_evaluation_mode(network), torch.inference_mode():
             for rows in batch_by_length(
                 [len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE

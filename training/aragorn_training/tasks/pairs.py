@@ -99,12 +99,10 @@ class PairwiseTask(Task[Ranker]):
         device: torch.device,
         pretrained: PretrainedEncoder | None = None,
     ) -> None:
-        self._pairs, self._queries, self._device, self._pretrained = (
-            pairs,
-            queries,
-            device,
-            pretrained,
-        )
+        self._pairs = pairs
+        self._queries = queries
+        self._device = device
+        self._pretrained = pretrained
         self._training = recipe.training
         self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
         if recipe.training.validation_queries:
@@ -114,7 +112,8 @@ class PairwiseTask(Task[Ranker]):
             self._selection_queries = np.sort(
                 shuffled_queries[: recipe.training.validation_queries]
             )
-        self.train_size, self.validation_size = len(pairs.negatives), len(self._all_queries)
+        self.train_size = len(pairs.negatives)
+        self.validation_size = len(self._all_queries)
 
     @classmethod
     def load(
@@ -133,12 +132,14 @@ class PairwiseTask(Task[Ranker]):
         )
         queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
-        task.training_data, task.file_hashes = training_data, file_hashes
+        task.training_data = training_data
+        task.file_hashes = file_hashes
         return task
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
-        queries, premises = self._pairs.queries, self._pairs.premises
+        queries = self._pairs.queries
+        premises = self._pairs.premises
         query, positive = (texts.batch(micro_batch, self._device) for texts in (queries, premises))
         negative = premises.batch(self._pairs.negatives[micro_batch], self._device)
         loss = pairwise_loss(

@@ -139,10 +139,8 @@ class TaggingSpec(TaskSpec, frozen=True):
             f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
         )
         paths = [get_table_path(work_dir, name) for name in self.datasets]
-        task.training_data, task.file_hashes = (
-            {"input": {path.name: sha256_file(path) for path in paths}},
-            {},
-        )
+        task.training_data = {"input": {path.name: sha256_file(path) for path in paths}}
+        task.file_hashes = {}
         return task
 
     def check_prepared(self, work_dir: Path) -> None:
@@ -164,7 +162,8 @@ class TaggedPassages:
     ) -> Self:
         """Split documents into passages; a component that is split between passages starts with B-
         in each."""
-        passages, tags = [], []
+        passages = []
+        tags = []
         for document in documents:
             remaining_tags = iter(document.tags)
             for passage in tokeniser.split(" ".join(document.tokens)):
@@ -190,7 +189,8 @@ class TaggingTask(Task[TARGER]):
             for part in (documents.train, documents.test)
         )
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
-        self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
+        self.train_size = len(self._train.passages)
+        self.validation_size = len(documents.test)
         tags, _ = self._get_gold_tags(range(self.train_size), network.crf.transitions.device)
         forbid_unseen_transitions(network.crf, tags)
 

@@ -78,10 +78,8 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
     ) -> Task[Any]:
         """Load the labelled passages and hold out those of some discussions for validation."""
-        manifest, roles = (
-            read_passages_manifest(work_dir, self.documents),
-            _assign_passages(work_dir, self, recipe.seed),
-        )
+        manifest = read_passages_manifest(work_dir, self.documents)
+        roles = _assign_passages(work_dir, self, recipe.seed)
         training: list[tuple[np.ndarray, np.ndarray]] = []
         passages: list[Passage] = []
         labels: list[LabelledWords] = []
@@ -107,10 +105,8 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         )
         relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
         task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
-        task.training_data, task.file_hashes = (
-            manifest.inputs,
-            {name: file.xxh3 for name, file in manifest.files.items()},
-        )
+        task.training_data = manifest.inputs
+        task.file_hashes = {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
     def check_prepared(self, work_dir: Path) -> None:
@@ -157,14 +153,13 @@ class TermWeightingTask(Task[DeepCT]):
         labels: Sequence[LabelledWords],
         device: torch.device,
     ) -> None:
-        self._training, self._baseline, self._passages, self._labels = (
-            training,
-            baseline,
-            passages,
-            labels,
-        )
+        self._training = training
+        self._baseline = baseline
+        self._passages = passages
+        self._labels = labels
         self._device = device
-        self.train_size, self.validation_size = len(training.targets), len(passages)
+        self.train_size = len(training.targets)
+        self.validation_size = len(passages)
 
     def compute_loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch's mean squared error over all
@@ -253,7 +248,8 @@ def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> 
     if not (~is_held_out).any():
         cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
         raise InputError(f"{get_passages_dir(work_dir)}: {cause}; use a larger corpus")
-    training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+    training = np.flatnonzero(~is_held_out)
+    validation = np.flatnonzero(is_held_out)
     training = create_generator(seed, RandomStream.SAMPLE).permutation(training)[
         : settings.max_passages or None
     ]

@@ -234,7 +234,8 @@ def evaluate_touche_topics(
 def select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
     """Select the point with the best quality among those that lose at most MAX_RELEVANCE_LOSS on
     either collection."""
-    touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
+    touche_means = nan_mean(touche_values, 0)
+    webis_means = webis_values.mean(axis=0)
     relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
     return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
 

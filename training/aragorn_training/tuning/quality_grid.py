@@ -27,7 +27,8 @@ RELEVANCE_ONLY = WEIGHTS.index(0.0)  # index of the first point with weight 0
 QUALITY_ONLY = len(POINTS)  # index of the ranking by quality only, after all points
 GAIN_COLUMNS = ("relevance", "score")  # judged relevance, combined quality
 MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
-CONSTRAINT, OBJECTIVE = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
+CONSTRAINT = MEASURES.index("nDCG@5 relevance")
+OBJECTIVE = MEASURES.index("nDCG@5 quality")
 MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for selection
 N_FOLDS = 5
 
@@ -59,7 +60,8 @@ def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
     """Evaluate all grid points on one retrieval model's ranking; return values (points + 1,
     MEASURES)."""
     ranking = texts[texts[model].notna()].sort_values(model)
-    relevance, quality = -np.log(ranking[model].to_numpy()), ranking["quality"].to_numpy()
+    relevance = -np.log(ranking[model].to_numpy())
+    quality = ranking["quality"].to_numpy()
     scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
     orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
     return np.stack(

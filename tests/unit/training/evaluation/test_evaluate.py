@@ -17,7 +17,7 @@ from aragorn_training.evaluation.evaluate import (
     HEADLINE_MEASURES,
     evaluate_run,
 )
-from aragorn_training.evaluation.measures import TOUCHE_NDCG as TOUCHE
+from aragorn_training.evaluation.evaluate import TOUCHE_NDCG as TOUCHE
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from tests.conftest import REAL_DATA, make_argument

@@ -67,7 +67,9 @@ def read_documents(directory: Path, dataset: ComponentDataset) -> list[TaggedDoc
         if fields[:1] == [DOCUMENT_START]:
             if tokens:
                 documents.setdefault(tuple(tokens), tuple(tags))
-            tokens, tags, in_document = [], [], True
+            tokens = []
+            tags = []
+            in_document = True
         elif fields:
             location = f"{file}, line {line_number}"
             if not in_document:

@@ -40,7 +40,8 @@ def read_list(file: Path) -> pd.DataFrame:
         raise InputError(
             f"{file}: cannot determine the debate; the file name must contain exactly one of: {keywords}"
         )
-    arguments, docnos = [], set[str]()
+    arguments = []
+    docnos = set[str]()
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
         score = parse_number(file, line, "rank", rank, 0, 1)
         arguments.append(

@@ -31,7 +31,8 @@ def read_list(file: Path) -> pd.DataFrame:
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
         raise InputError(f"{file}: unexpected file name; rename it to <debate>_<stance>.csv")
-    topic, docnos = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
+    topic = " ".join(f"{debate} {stance}".replace("-", " ").split())
+    docnos = set[str]()
     arguments = []
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):
         premise = parse_text(file, line, argument.replace("<br/>", " "))

@@ -47,13 +47,12 @@ def read_judgments(directory: Path) -> pd.DataFrame:
     """
     queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS
-    texts, keys = [], set[str]()
+    texts = []
+    keys = set[str]()
     for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
         row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
-        qid, docno = (
-            _check_value(file, line, "topic", row["Topic ID"], queries),
-            f"{row['Discussion ID']}-{row['Argument ID']}",
-        )
+        qid = _check_value(file, line, "topic", row["Topic ID"], queries)
+        docno = f"{row['Discussion ID']}-{row['Argument ID']}"
         add_unique(file, line, f"text {docno} of topic {qid}", keys)
         is_argument = _check_value(
             file, line, "Is Argument?", row["Is Argument?"], ("True", "False")
@@ -89,7 +88,8 @@ def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
     for line, (qid, name, rank, discussion, argument) in read_rows(
         file, RANKING_HEADER, ",", has_quotes=True
     ):
-        model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
+        model = _check_value(file, line, "Model", name, MODELS)
+        docno = f"{discussion}-{argument}"
         if (qid, docno) not in judged_keys:
             text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
             raise InputError(

@@ -15,6 +15,7 @@ from aragorn.errors import UsageError
 from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import DenseRanker
+from aragorn.options import option
 from aragorn.retrieval.dense import encode_texts
 from aragorn.storage.code_fingerprint import code_fingerprint
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
-from aragorn_training.options import ProcessOptions, Result, StudyOptions, option, positive_int
+from aragorn_training.options import ProcessOptions, Result, StudyOptions, positive_int
 from aragorn_training.studies.argument_quality import table
 from aragorn_training.studies.argument_quality.metrics import count_argument_words
 from aragorn_training.studies.argument_quality.protocol import (

@@ -43,7 +43,8 @@ def train_network(
     assert isinstance(recipe.task, QualitySpec)
     task = QualityTask(train, dev, recipe.task, trainee.tokeniser, device)
     optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
-    schedule, state = Schedule(recipe, task.train_size), TrainingState("")
+    schedule = Schedule(recipe, task.train_size)
+    state = TrainingState("")
     best_weights = {}
     for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):
         if recipe.task.curve.select(state.log_rows) is row:
@@ -72,7 +73,8 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torc
 
     Results change only by the random draws of dropout.
     """
-    frozen_layers, network = recipe.encoder.frozen_layers, trainee.network
+    frozen_layers = recipe.encoder.frozen_layers
+    network = trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:
         bert = network.encoder.bert
         last_block = bert.layers[-1]

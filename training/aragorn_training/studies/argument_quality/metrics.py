@@ -35,7 +35,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         of the labels (1 = worst) divided by their maximum (linear), or 2^rank - 1 (exponential);
         ties in score share the mean gain.
     """
-    labels, lengths = table["score"].to_numpy(dtype=np.float64), count_argument_words(table)
+    labels = table["score"].to_numpy(dtype=np.float64)
+    lengths = count_argument_words(table)
     topics = group_rows_by_topic(table)
     names = pd.MultiIndex.from_frame(table.iloc[[rows[0] for rows in topics]][["data", "topic"]])
     return pd.DataFrame(

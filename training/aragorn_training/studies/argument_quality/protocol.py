@@ -103,7 +103,9 @@ class SettingRunner:
         """Split the training data sets into folds; each cell overrides the loss, seed and network
         key "topic" of `recipe`."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
-        self.setting, self._recipe, self._device = setting, recipe, device
+        self.setting = setting
+        self._recipe = recipe
+        self._device = device
         fold_splits = [
             _split_into_folds(tables[name], name, setting) for name in setting.train_data
         ]
@@ -134,10 +136,8 @@ class SettingRunner:
     def train_and_score(self, cell: Cell) -> np.ndarray:
         """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN
         outside `mask_scored`."""
-        task, network = (
-            replace(self._recipe.task, loss=cell.loss),
-            {**self._recipe.network, "topic": cell.uses_topic},
-        )
+        task = replace(self._recipe.task, loss=cell.loss)
+        network = {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
         train, dev = (
             self.table.loc[self.mask_split(cell.fold, split), COLUMNS] for split in ("train", "dev")
@@ -148,10 +148,8 @@ class SettingRunner:
             raise TrainingError(
                 f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}"
             ) from None
-        values, mask = (
-            np.full(len(self.table), np.nan, dtype=np.float32),
-            self.mask_scored(cell.fold),
-        )
+        values = np.full(len(self.table), np.nan, dtype=np.float32)
+        mask = self.mask_scored(cell.fold)
         values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
         return values
 

@@ -57,7 +57,8 @@ def tabulate_dev(
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scores_by_cell.items():
         mask = runner.mask_split(cell.fold, "dev")
-        labels, scores = runner.table["score"].to_numpy()[mask], cell_scores[mask]
+        labels = runner.table["score"].to_numpy()[mask]
+        scores = cell_scores[mask]
         values = [
             correlate(labels[rows], scores[rows])["Spearman"]
             for rows in group_rows_by_topic(runner.table[mask])
@@ -78,7 +79,8 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
     """Tabulate Webis' lists in original order, and re-ranked by quality only or by relevance and
     quality (cross-validated)."""
     mask = (runner.table["data"] == "webis").to_numpy()
-    judged, names = runner.table[mask], list(quality_grid.MEASURES)
+    judged = runner.table[mask]
+    names = list(quality_grid.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
@@ -105,10 +107,8 @@ def build_length_panels(
     setting: str, runner: SettingRunner, scores: np.ndarray
 ) -> Iterator[LengthPanel]:
     """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
-    words, quality = (
-        count_argument_words(runner.table),
-        runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy(),
-    )
+    words = count_argument_words(runner.table)
+    quality = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for test_set, mask in _mask_test_sets(runner).items():
         yield LengthPanel(
             setting if test_set == setting else f"{setting}, {test_set}",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.options import option
 from aragorn.storage.cache_directory import CacheDirectory
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS
-from aragorn_training.options import option
 from aragorn_training.studies.augmented_sbert.trial import (
     ADAPTED,
     BASELINE,
@@ -27,7 +27,10 @@ from aragorn_training.studies.augmented_sbert.trial import (
     summarise,
 )
 
-FILE, DIGITS, KEY, ORDER = "augmented_sbert{options.suffix}.csv", 2, "task", tuple(LOADERS)
+FILE = "augmented_sbert{options.suffix}.csv"
+DIGITS = 2
+KEY = "task"
+ORDER = tuple(LOADERS)
 UNSEEDED = (BASELINE, UNTRAINED)  # networks whose results do not depend on the repetition's seeds
 SEEDED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
 KEYS = ("task", "network")  # columns that identify a row

@@ -27,7 +27,8 @@ def compute_metrics(
 ) -> tuple[float, float]:
     """Return the dev and test metric: F1 at the threshold that is best on dev for binary labels,
     else Spearman's rho."""
-    dev_score, labels = compute_dev_metric(gold, dev_scores), gold.test["label"].to_numpy()
+    dev_score = compute_dev_metric(gold, dev_scores)
+    labels = gold.test["label"].to_numpy()
     if not gold.is_binary:
         return dev_score, _spearman(labels, test_scores)
     threshold = _find_best_f1(gold.dev["label"].to_numpy(), dev_scores)[1]

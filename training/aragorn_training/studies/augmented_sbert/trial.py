@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.options import option
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.code_fingerprint import code_fingerprint
@@ -27,7 +28,7 @@ from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 from aragorn_training.mapping import get_default_process_count, map_parallel
-from aragorn_training.options import ProcessOptions, SeedOptions, StudyOptions, option, positive_int
+from aragorn_training.options import ProcessOptions, SeedOptions, StudyOptions, positive_int
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
 from aragorn_training.sbert.pairs import subsample
@@ -245,8 +246,12 @@ class Trial:
         Trials that differ only in sampling can share the networks trained on gold pairs, in
         `gold_cache` (None: `cache`).
         """
-        self.gold, self._repetition, self._settings = gold, repetition, settings
-        self._encoders, self._cache, self._device = encoders, cache, device
+        self.gold = gold
+        self._repetition = repetition
+        self._settings = settings
+        self._encoders = encoders
+        self._cache = cache
+        self._device = device
         self._gold_cache = gold_cache or cache
         first = settings.seed + repetition * settings.n_seeds
         self._seeds = range(first, first + settings.n_seeds)
@@ -312,7 +317,8 @@ class Trial:
     def _load_or_train(self, request: Request) -> tuple[Network, np.ndarray]:
         """Load or train a network; return it with the labels (pairs,) of its silver training
         pairs."""
-        network, source = request.network, request.source
+        network = request.network
+        source = request.source
         if network == UNTRAINED:
             return self._build(self._settings.student), NO_LABELS
         if network in (CROSS_ENCODER, BI_ENCODER):
@@ -364,7 +370,8 @@ class Trial:
     def _build_labelled_pairs(self, strategy: str) -> np.ndarray:
         """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples
         from."""
-        sentences, settings = self._sentences, self._settings
+        sentences = self._sentences
+        settings = self._settings
 
         def sample_pairs() -> np.ndarray:
             if strategy == RANDOM:
@@ -423,7 +430,8 @@ class Trial:
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
         """Train the best seed's network; the states of the seeds are in the cache's folder
         `name`."""
-        setup, work_dir = self._build_setup(training, pairs), self._cache.directory / name
+        setup = self._build_setup(training, pairs)
+        work_dir = self._cache.directory / name
         return train_best_seed(
             setup, self._seeds, self._settings.seed_fraction, self._measure_dev, work_dir
         )

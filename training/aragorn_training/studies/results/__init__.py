@@ -11,7 +11,7 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
-from aragorn.options import parse_path
+from aragorn.options import option, parse_path
 from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
@@ -29,13 +29,7 @@ from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evalu
 from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
-from aragorn_training.options import (
-    CheckpointOptions,
-    DeviceOptions,
-    InputOptions,
-    StudyOptions,
-    option,
-)
+from aragorn_training.options import CheckpointOptions, DeviceOptions, InputOptions, StudyOptions
 from aragorn_training.report.sections import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
 from aragorn_training.studies.results.nested import N_PARTITIONS, NestedTuning
 from aragorn_training.tuning.grid import load_judged_topics

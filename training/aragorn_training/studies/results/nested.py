@@ -6,19 +6,22 @@ of the fusion are all selected on the training topics.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from aragorn.retrieval.lexical import LexicalParameters
 from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.cluster_score import ClusterScoreStage
-from aragorn.systems.execution import Execution, Stage
+from aragorn.systems.execution import CheckpointStore, Execution, Stage
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
@@ -31,10 +34,6 @@ from aragorn_training.fusion.evaluation import compute_features
 from aragorn_training.fusion.labels import LabelledPool
 from aragorn_training.fusion.learners import fit_ridge
 from aragorn_training.fusion.recipe import FusionRecipe
-from aragorn_training.studies.results.parameter_stages import (
-    ParameterisedLatentStage,
-    ParameterisedLexicalStage,
-)
 from aragorn_training.tuning.grid import (
     STORED_MEASURES,
     JudgedTopics,
@@ -87,23 +86,49 @@ def select_point(values: np.ndarray, is_training: np.ndarray) -> int:
     return find_best_point(values[:, is_training][..., SELECTION_COLUMNS])
 
 
+@dataclass(frozen=True, kw_only=True)
+class ParameterisedLexicalStage(LexicalStage):
+    """Lexical retrieval with the parameters of a grid point."""
+
+    parameters: LexicalParameters
+
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
+        return self.parameters
+
+
+@dataclass(frozen=True)
+class ParameterisedLatentStage(LatentStage):
+    """Latent retrieval with another exponent of the text length than that of training."""
+
+    exponent: float
+
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
+        """Load the network, divide texts by their window count to `exponent`, and name the exponent
+        in the fingerprint."""
+        checkpoint = super().load_checkpoint(checkpoints)
+        network = copy(checkpoint.network)
+        network.config = replace(checkpoint.network.config, length=self.exponent)
+        fingerprint = f"{checkpoint.fingerprint} length {self.exponent}"
+        return RankerCheckpoint(
+            network, checkpoint.tokeniser, fingerprint, precision=checkpoint.precision
+        )
+
+
 class NestedTuning:
     """Tuning of the catalogue's systems on subsets of the judged topics; values of grid points are
     cached."""
 
     def __init__(self, judged: JudgedTopics, recipe: FusionRecipe, execution: Execution) -> None:
-        self._judged, self._recipe, self._execution = judged, recipe, execution
+        self._judged = judged
+        self._recipe = recipe
+        self._execution = execution
         self._topics = np.array(judged.topics)
         # of all pairs scored so far
         self._quality = pd.DataFrame(columns=["qid", "docno", "quality"])
-        self._get_points, self._evaluate_quality = (
-            cache(self._evaluate_points),
-            cache(self._evaluate_reranking),
-        )
-        self._load_webis, self._load_features = (
-            cache(self._evaluate_webis),
-            cache(self._compute_features),
-        )
+        self._get_points = cache(self._evaluate_points)
+        self._evaluate_quality = cache(self._evaluate_reranking)
+        self._load_webis = cache(self._evaluate_webis)
+        self._load_features = cache(self._compute_features)
 
     def evaluate(self, name: str) -> pd.DataFrame | None:
         """Evaluate a system by nested cross-validation; return its values by topic, or None if the
