@@ -339,7 +339,15 @@ def test_rank_changes_show_ranks_and_term_frequencies(
             [n[term] for term in terms] for n in counts
         ]
         assert sorted(table[f"rank_{variant}"].dropna())[:25] == list(range(1, 26))
+    documents = execute().documents.read_texts(list(table.index))
+    assert table["words"].tolist() == [len(premise.split()) for premise in documents["premise"]]
     assert_fails(3, "topic 9999: not in the input", *command, "--topic", "9999")
+    assert main([word for word in command if word != "targer_essays"]) == 0
+    original = pd.read_csv(tmp_path / "changes.csv").set_index("docno")
+    columns = [column for column in table if not column.endswith("_enriched")]
+    pd.testing.assert_frame_equal(
+        original, table.loc[table["rank_original"] <= 25, columns], check_dtype=False
+    )
 
 
 def test_prepare_passages_labels_words_and_counts(

@@ -257,6 +257,11 @@ def test_study_tabulates_cross_validated_means(
     topic_sets = dict(list(pd.read_csv(tmp_path / "table.csv").groupby("topics", sort=False)))
     (_, table), *tables_of_files = topic_sets.items()
     n_topics = {"first": 1, "second": 2}
+    assert {name: {*rows["n"]} for name, rows in topic_sets.items()} == {
+        "all judged": {3},
+        "first": {1},
+        "second": {2},
+    }
     sums = sum(n_topics[name] * rows["mean"].to_numpy() for name, rows in tables_of_files) / 3
     assert table["mean"].tolist() == pytest.approx(sums.tolist(), abs=2e-6)
     means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]

@@ -1,4 +1,5 @@
-"""Load the figures of the rebuilt publications, as printed, from training/results/published."""
+"""Load the figures of the rebuilt publications, as printed, from
+training/results/published/figures.csv."""
 
 from functools import cache
 from pathlib import Path
@@ -11,9 +12,8 @@ SPREAD = " ± "  # separates a figure from its standard deviation
 
 
 @cache
-def read_figures(file: Path) -> pd.DataFrame:
-    """Read a publication's figures as strings, as `item row measure theirs`; `item` is a table or
-    figure."""
+def read_texts(file: Path) -> pd.DataFrame:
+    """Read a CSV file without conversions; empty cells are empty strings."""
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
@@ -21,6 +21,9 @@ def read_figures(file: Path) -> pd.DataFrame:
 def load_figures(publication: str, item: str) -> dict[tuple[str, str], str]:
     """Load the figures of a publication's table or figure by row and measure; empty if the
     publication has no such item."""
-    table = read_figures(PUBLISHED / f"{publication}.csv")
-    rows = table.loc[table["item"] == item, ["row", "measure", "theirs"]]
-    return {(row, measure): theirs for row, measure, theirs in rows.to_numpy()}
+    figures = read_texts(PUBLISHED / "figures.csv")
+    selected = figures[(figures["publication"] == publication) & (figures["item"] == item)]
+    return {
+        (row, measure): theirs
+        for row, measure, theirs in selected[["row", "measure", "theirs"]].to_numpy()
+    }

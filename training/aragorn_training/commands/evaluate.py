@@ -260,7 +260,7 @@ def overlap(options: OverlapOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write a self-contained HTML report on the runs of a directory, or on the published figures."""
     from aragorn_training.data.execution import open_execution
-    from aragorn_training.report.published import write_published
+    from aragorn_training.report.published_pages import write_published
     from aragorn_training.report.report import write_report
 
     if options.published:
@@ -279,7 +279,7 @@ def report(options: ReportOptions) -> None:
 
 def docs(options: NoOptions) -> None:
     """Update the generated sections of the documents."""
-    from aragorn_training.report.published import write_published
+    from aragorn_training.report.published_pages import write_published
     from aragorn_training.report.sections import update_readmes
 
     update_readmes()

@@ -1,294 +1,310 @@
 """Compare the figures of the rebuilt publications with those of this project's result files.
 
-`training/results/published/NAME.csv` holds the figures of a publication as printed, as `item row
-measure theirs`; `item` is a table or figure. `NAME.toml` says where the corresponding figures of
-this project are:
+`training/results/published/` has one row per published figure (figures.csv), per table or figure
+(items.csv), per explanation (reasons.csv) and per publication (publications.csv). figures.csv:
+`publication item row measure theirs`, then
 
-title = "Entezari 2020"                  # citation of the publication
-[[item]]
-name = "Table 4.2"                       # as in the CSV
-title = "Validation of the networks"     # what the table or figure shows
-data = "110 conclusions of the excerpt"  # n and data of our figures
-command = "aragorn-training fit NAME"  # writes our figures
-file = "trials_gru.csv"                  # below training/results, or a path from the project's
-folder; or per row where = { row = "selected" }             # filter of all rows of a CSV file
-value = "value"                          # column of a CSV file; dotted path in a JSON or TOML file
-spread = "value_sd"                      # optional column with the standard deviation over seeds
-low = "ci_low"                           # optional columns with an interval
-high = "ci_high"
-scale = 100                              # factor of our figures; default: 1
-tolerance = 0.5                          # largest difference of a reproduced figure without spread
-or interval; default: 0 lower_is_better = true                   # default: false
-rows = { GRU = { trial = "gru" } }       # filter of each row; `file`, `value`, `spread` and `scale`
-may be overridden measures = { MAP = { measure = "MAP" } } # the same for each measure; default: no
-filter cause = "…"                              # why our figures differ
-not_comparable = "…"                     # the verdict of all rows, with its cause; our figures are
-shown if they are selected not_run = "…"                            # the verdict of all rows, with
-its reason [item.exceptions]                        # verdicts and settings of single rows or
-measures "Spanish-STS" = { not_run = "…" }
-"BWS" = { cause = "…" }                  # any key of an item
+- ours_file: CSV file below training/results, or `settings`: all values of the checkpoints'
+metrics.json (kind `metrics`, with
+  the number of `trained epochs`) and of the recipes (kind `recipe`), as `kind name key value`
+- ours_query: pandas query that selects one row of the file; `= VALUE`: our figure itself
+- ours_column: column of our figure, or an expression of columns; spread: column of its standard
+deviation over seeds; low,
+  high: of its interval; n: of the number of topics or repetitions that it is the mean of
+- scale: factor of our figure; tolerance: largest difference of a reproduced figure without spread
+or interval
+- lower_is_better: `yes`, or empty; kind: `setting`, `size`, `gain` (whose sign matters), or empty
+for other results
+- status: `not run` or `not comparable`; reason: key in reasons.csv, for the status or for a
+difference
+
+An empty cell has the value of the item in items.csv, `-` none; the item's query is joined to that
+of the figure. highlights.csv names the figures of the first table, with the columns of our best
+one; differences.csv settings that differ (see `read_differences`); sources.csv contradictions
+between the publications.
 """
 
 import json
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import hypot, isfinite
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 from aragorn.errors import InputError
-from aragorn.paths import PROJECT_DIR
-from aragorn.storage.atomic_files import write_atomic
+from aragorn.paths import CHECKPOINT_DIR
 
+from aragorn_training.configs import list_names, read
 from aragorn_training.paths import PUBLISHED, RESULTS
-from aragorn_training.published import SPREAD, read_figures
+from aragorn_training.published import SPREAD, read_texts
 
-PAGE = RESULTS / "published.md"
-REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN = (
-    "reproduced",
-    "better",
-    "worse",
-    "not comparable",
-    "not run",
-)
-VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN)
+REPRODUCED, BETTER, WORSE, DIFFERENT = "reproduced", "better", "worse", "different setting"
+NOT_COMPARABLE, NOT_RUN = "not comparable", "not run"
+VERDICTS = (REPRODUCED, BETTER, WORSE, DIFFERENT, NOT_COMPARABLE, NOT_RUN)
+GAIN, SETTING, SIZE = "gain", "setting", "size"  # kinds of figures; all others are results
 N_LARGEST = 5  # number of differences listed at the top of the page
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
-# keys of rows and measures that are no filters
-OPTIONS = {"file", "value", "spread", "low", "high", "scale", "ours"}
+SETTINGS = "settings"  # name of the table of checkpoints and recipes
+# columns with names of columns of numbers that belong to ours
+NUMBERS = ["spread", "low", "high", "n"]
+DEFAULTS = [
+    "ours_file",
+    "ours_column",
+    "scale",
+    *NUMBERS,
+    "tolerance",
+    "lower_is_better",
+    "kind",
+    "status",
+    "reason",
+]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A published figure and the corresponding one of this project.
-
-    `ours` is None if there is none; `reason` is that of the verdict or of a difference.
-    """
-
-    row: str
-    measure: str
-    theirs: str
-    ours: float | str | None
-    verdict: str
-    reason: str
-
-    @property
-    def difference(self) -> float | None:
-        """Return ours - theirs; None unless both are numbers."""
-        theirs, ours = _to_number(self.theirs), _to_number(self.ours)
-        return None if theirs is None or ours is None else ours - theirs
-
-    @property
-    def relative_difference(self) -> float:
-        """Return the absolute difference as a share of the published figure; 0 if it is
-        undefined."""
-        theirs = _to_number(self.theirs)
-        return abs(self.difference / theirs) if self.difference is not None and theirs else 0.0
+@cache
+def compare_figures(directory: Path = PUBLISHED) -> pd.DataFrame:
+    """Return the figures of a directory with ours, `difference` and `verdict`."""
+    figures = find_ours(read_figures(directory), read_results)
+    theirs, ours = figures["theirs"].map(_to_number), figures["ours"].map(_to_number)
+    return figures.assign(difference=ours - theirs, verdict=figures.apply(judge, axis=1))
 
 
-@dataclass(frozen=True)
-class Item:
-    """A published table or figure."""
-
-    name: str
-    title: str
-    data: str
-    command: str
-    cause: str
-    figures: list[Figure]
-
-
-@dataclass(frozen=True)
-class Publication:
-    """A publication with its tables and figures."""
-
-    name: str
-    title: str
-    items: list[Item]
-
-    def count_verdicts(self) -> dict[str, int]:
-        """Count the figures per verdict."""
-        verdicts = [figure.verdict for item in self.items for figure in item.figures]
-        return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
-
-
-def write_published(page: Path = PAGE) -> None:
-    """Write the page of all publications as Markdown, or as HTML if its suffix is .html.
+def read_figures(directory: Path) -> pd.DataFrame:
+    """Read the figures with the defaults of their items, and `title data command cause reason_item`
+    of these.
 
     Raises:
-        InputError: If a published figure has no counterpart and no reason, or a selection does not
-            match one figure.
-        OutputError: If the page cannot be written.
+        InputError: If a figure has no item, or an item no figures.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=page.suffix == ".html", trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    template = environment.get_template(
-        "published.html.jinja" if page.suffix == ".html" else "published.md.jinja"
-    )
-    publications = [load_publication(file) for file in sorted(PUBLISHED.glob("*.toml"))]
-    sources = pd.read_csv(PUBLISHED / "sources.csv", keep_default_na=False)
-    content = template.render(
-        publications=publications, verdicts=VERDICTS, largest=find_largest_differences(publications),
-        n_not_run=count_items_not_run(publications),
-        columns=list(sources), sources=sources.to_numpy().tolist(), format=format_figure,
-    )  # fmt: skip
-    write_atomic(page, content)
-
-
-def load_publication(file: Path) -> Publication:
-    """Load a publication's figures and ours from its .toml file and the .csv file of the same
-    name."""
-    config = tomllib.loads(file.read_text(encoding="utf-8"))
-    table = read_figures(file.with_suffix(".csv"))
-    tables = {str(name): rows for name, rows in table.groupby("item", sort=False)}
-    items = {str(item["name"]): item for item in config["item"]}
-    if unmatched := sorted(tables.keys() ^ items.keys()):
+    key = ["publication", "item"]
+    items, figures = read_texts(directory / "items.csv"), read_texts(directory / "figures.csv")
+    if unmatched := {*figures[key].itertuples(index=False, name=None)} ^ {
+        *items[key].itertuples(index=False, name=None)
+    }:
+        names = ", ".join(sorted(" ".join(name) for name in unmatched))
         raise InputError(
-            f"{file}: in the .csv or .toml file only: {', '.join(unmatched)}; add the missing items"
+            f"{directory}: in figures.csv or items.csv only: {names}; add the missing rows"
         )
-    return Publication(
-        file.stem, config["title"], [_load_item(items[name], tables[name], file) for name in items]
+    figures = figures.merge(items, on=key, how="left", suffixes=("", "_item"), validate="m:1")
+    for column in DEFAULTS:
+        figures[column] = (
+            figures[column].where(figures[column] != "", figures[f"{column}_item"]).replace("-", "")
+        )
+    reasons = read_texts(directory / "reasons.csv").set_index("key")["text"]
+    if unknown := sorted({*figures["reason"]} - {*reasons.index, ""}):
+        raise InputError(
+            f"{directory}/figures.csv: no text for the reasons {', '.join(unknown)}; add them to reasons.csv"
+        )
+    return figures.assign(
+        **{name: figures[name].map(reasons).fillna("") for name in ("reason", "reason_item")}
     )
 
 
-def count_items_not_run(publications: list[Publication]) -> int:
+def find_ours(figures: pd.DataFrame, read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Add `ours` and replace the names in NUMBERS by the values of these columns; None where there
+    is none.
+
+    Raises:
+        InputError: If a query does not match one row, or a figure has neither a query nor a status.
+    """
+    select = cache(lambda file, query: read(file).query(query) if query else read(file))
+    found = [_find(figure, select) for figure in figures.to_dict("records")]
+    return figures.drop(columns=NUMBERS).join(
+        pd.DataFrame(found, index=figures.index, dtype=object)
+    )
+
+
+def read_highlights(figures: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Read the comparisons of highlights.csv: a figure as published, or none, and our `best` one,
+    described by `best_is`."""
+    highlights = read_texts(PUBLISHED / "highlights.csv").rename(columns={"best": "best_is"})
+    empty = dict.fromkeys(
+        [name for name in (*DEFAULTS, "ours_query_item") if name not in highlights], ""
+    )
+    # the status: there may be none
+    best = find_ours(highlights.assign(**empty | {"status": NOT_RUN}), read_results)["ours"]
+    key = ["publication", "item", "row", "measure"]
+    columns = [*key, "theirs", "ours", "low", "high", "spread", "verdict"]
+    compared = highlights[[*key, "system", "best_is"]].merge(
+        figures[columns], on=key, how="left", validate="m:1"
+    )
+    unknown = compared[compared["verdict"].isna() & (compared["item"] != "")]
+    if len(unknown):
+        raise InputError(
+            f"highlights.csv: {_describe(unknown.iloc[0].to_dict())}: not in figures.csv; correct the cells"
+        )
+    return compared.fillna({"theirs": "", "verdict": ""}).assign(best=best).to_dict("records")
+
+
+def read_differences() -> pd.DataFrame:
+    """Read the settings in which recipes differ from the publications, as `recipes setting
+    published source ours why`.
+
+    A row with a `key` has the values of this key in its recipes, or in the metrics of their
+    checkpoints.
+
+    Raises:
+        InputError: If a recipe has no such key.
+    """
+    values = read_results(SETTINGS).set_index(["name", "key"])["value"].to_dict()
+    table = read_texts(PUBLISHED / "differences.csv")
+    ours = [
+        _format_settings(recipes.split(", "), key, values) if key else text
+        for recipes, key, text in table[["recipes", "key", "ours"]].to_numpy()
+    ]
+    return table.assign(ours=ours).drop(columns="key")
+
+
+def judge(figure: Mapping[Any, Any]) -> str:
+    """Return the status, else REPRODUCED if theirs is ours within interval, spread or tolerance,
+    else how ours differs.
+
+    A gain of the other sign is not reproduced, whatever its interval. Settings and sizes are not
+    better or worse but DIFFERENT.
+    """
+    if figure["status"]:
+        return str(figure["status"])
+    is_setting = figure["kind"] in (SETTING, SIZE)
+    theirs, ours = _to_number(figure["theirs"]), _to_number(figure["ours"])
+    if theirs is None or ours is None:
+        other = DIFFERENT if is_setting else NOT_COMPARABLE
+        return REPRODUCED if figure["theirs"] == figure["ours"] else other
+    spreads = (figure["spread"] or 0.0, _to_number(figure["theirs"].partition(SPREAD)[2]) or 0.0)
+    spread = SPREADS * hypot(*(value for value in spreads if isfinite(value)))
+    tolerance = max(float(figure["tolerance"] or 0), spread)
+    low, high = (ours if figure[name] is None else figure[name] for name in ("low", "high"))
+    has_other_sign = figure["kind"] == GAIN and theirs * ours < 0
+    if low - tolerance <= theirs <= high + tolerance and not has_other_sign:
+        return REPRODUCED
+    if is_setting:
+        return DIFFERENT
+    return BETTER if (ours > theirs) != (figure["lower_is_better"] == "yes") else WORSE
+
+
+@cache
+def read_results(file: str) -> pd.DataFrame:
+    """Read a result file, or the table of all checkpoints and recipes."""
+    if file != SETTINGS:
+        return pd.read_csv(RESULTS / file)
+    metrics = {
+        ("metrics", path.parent.name): json.loads(path.read_text())
+        for path in CHECKPOINT_DIR.glob("*/metrics.json")
+    }
+    recipes = {("recipe", name): read("recipe", name)[1] for name in list_names("recipe")}
+    rows = [
+        (*name, *entry) for name, tree in (metrics | recipes).items() for entry in _flatten(tree)
+    ]
+    rows += [
+        (*name, "trained epochs", tree["log"][-1]["epoch"])
+        for name, tree in metrics.items()
+        if tree.get("log")
+    ]
+    return pd.DataFrame(rows, columns=["kind", "name", "key", "value"])
+
+
+def count_verdicts(figures: pd.DataFrame) -> list[int]:
+    """Count the figures of each of VERDICTS."""
+    return [int((figures["verdict"] == verdict).sum()) for verdict in VERDICTS]
+
+
+def count_items_not_run(figures: pd.DataFrame) -> int:
     """Count the items with a figure that is not run."""
-    items = [item for publication in publications for item in publication.items]
-    return sum(any(figure.verdict == NOT_RUN for figure in item.figures) for item in items)
+    return len(
+        figures.loc[figures["verdict"] == NOT_RUN, ["publication", "item"]].drop_duplicates()
+    )
 
 
-def find_largest_differences(
-    publications: list[Publication],
-) -> list[tuple[Publication, Item, Figure]]:
+def find_largest_differences(figures: pd.DataFrame) -> pd.DataFrame:
     """Return the figures with the N_LARGEST relative differences among those that are better or
     worse, one per item.
 
     A figure that several items or publications print is returned once.
     """
-    largest = [
-        (publication, item, max(comparable, key=lambda figure: figure.relative_difference))
-        for publication in publications
-        for item in publication.items
-        if (comparable := [figure for figure in item.figures if figure.verdict in (BETTER, WORSE)])
-    ]
-    ordered = sorted(largest, key=lambda entry: -entry[2].relative_difference)
-    unique: dict[tuple[str, str, str], tuple[Publication, Item, Figure]] = {}
-    for publication, item, figure in ordered:
-        unique.setdefault((figure.row, figure.measure, figure.theirs), (publication, item, figure))
-    return list(unique.values())[:N_LARGEST]
+    comparable = figures[figures["verdict"].isin([BETTER, WORSE])]
+    share = (
+        (comparable["difference"] / comparable["theirs"].map(_to_number).astype(float))
+        .abs()
+        .replace(float("inf"), 0)
+    )
+    ordered = comparable.assign(share=share.astype(float)).sort_values(
+        "share", ascending=False, kind="stable"
+    )
+    largest = ordered.drop_duplicates(["publication", "item"]).drop_duplicates(
+        ["row", "measure", "theirs"]
+    )
+    return largest.head(N_LARGEST)
 
 
 def format_figure(value: float | str | None) -> str:
-    """Format a figure with at most four significant digits; None as an empty string."""
+    """Format a figure with at most four significant digits; None and NaN as an empty string."""
     if value is None or isinstance(value, str):
         return value or ""
+    if not isfinite(value):
+        return ""
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _load_item(item: Mapping[str, Any], table: pd.DataFrame, file: Path) -> Item:
-    columns = ["row", "measure", "theirs"]
-    figures = [
-        _load_figure(item, row, measure, theirs, file)
-        for row, measure, theirs in table[columns].to_numpy()
-    ]
-    return Item(
-        item["name"],
-        item["title"],
-        item.get("data", ""),
-        item.get("command", ""),
-        item.get("cause", ""),
-        figures,
-    )
-
-
-def _load_figure(
-    item: Mapping[str, Any], row: str, measure: str, theirs: str, file: Path
-) -> Figure:
-    exceptions = item.get("exceptions", {})
-    settings = (
-        item
-        | exceptions.get(row, {})
-        | exceptions.get(measure, {})
-        | exceptions.get(f"{row}, {measure}", {})
-    )
-    if reason := settings.get("not_run"):
-        return Figure(row, measure, theirs, None, NOT_RUN, reason)
-    selection = _select(settings, row, measure, file)
-    reason = settings.get("not_comparable", "")
-    cause = settings["cause"] if settings.get("cause") != item.get("cause") else ""
-    if selection is None and not reason:
+def _format_settings(recipes: list[str], key: str, values: Mapping[Any, Any]) -> str:
+    """Format the value of a key, or its values with the names of recipes if they differ."""
+    if missing := [name for name in recipes if (name, key) not in values]:
         raise InputError(
-            f"{file}: {item['name']}: no figure of ours for {row}, {measure}; add a selection, or a reason"
+            f"differences.csv: {', '.join(missing)}: no {key} in the recipe or metrics; correct recipes or key"
         )
-    ours = None if selection is None else selection["ours"]
-    verdict = NOT_COMPARABLE if selection is None or reason else _judge(theirs, selection, settings)
-    return Figure(row, measure, theirs, ours, verdict, reason or cause)
+    texts = {name: _format_setting(values[name, key]) for name in recipes}
+    if len({*texts.values()}) == 1:
+        return texts[recipes[0]]
+    return ", ".join(f"{text} ({name})" for name, text in texts.items())
 
 
-def _select(
-    settings: Mapping[str, Any], row: str, measure: str, file: Path
-) -> dict[str, Any] | None:
-    """Return our figure as `ours`, with `spread`, `low` and `high` if there are any; None if none
-    is selected."""
-    rows, measures = settings.get("rows"), settings.get("measures")
-    if (rows is not None and row not in rows) or (measures is not None and measure not in measures):
-        return None
-    options = {
-        "scale": 1.0,
-        **settings,
-        **(rows or {}).get(row, {}),
-        **(measures or {}).get(measure, {}),
-    }
-    if "ours" in options:  # a setting without a file, such as "none"
-        return {"ours": options["ours"]}
-    if "file" not in options:
-        return None
-    path = PROJECT_DIR / options["file"] if "/" in options["file"] else RESULTS / options["file"]
-    if path.suffix != ".csv":
-        value = _read_tree(path)
-        for key in options["value"].split("."):
-            value = value[int(key) if isinstance(value, list) else key]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return {"ours": options["scale"] * value if is_number else str(value)}
-    filters = {**settings.get("where", {})}
-    for part in ((rows or {}).get(row, {}), (measures or {}).get(measure, {})):
-        filters |= {key: value for key, value in part.items() if key not in OPTIONS}
-    table = _read_csv(path)
-    for column, value in filters.items():
-        table = table[table[column] == value]
-    if len(table) != 1:
+def _format_setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_figure(value)
+
+
+def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame]) -> dict[str, Any]:
+    """Return our figure as `ours`, with the values of NUMBERS."""
+    query, file = figure["ours_query"], figure["ours_file"]
+    nothing = dict.fromkeys(["ours", *NUMBERS])
+    if query.startswith("= "):
+        return nothing | {"ours": query[2:]}
+    if not file:
+        if not figure["status"]:
+            raise InputError(
+                f"figures.csv: {_describe(figure)}: no figure of ours; add a query, or a status with a reason"
+            )
+        return nothing
+    query = " and ".join(part for part in (figure["ours_query_item"], query) if part)
+    rows = select(file, query)
+    if len(rows) != 1:
         raise InputError(
-            f"{file}: {settings['name']}: {len(table)} rows of {path.name} match {row}, {measure} ({filters})"
+            f"figures.csv: {_describe(figure)}: {len(rows)} rows of {file} match `{query}`; one must"
         )
-    columns = {
-        "ours": options["value"],
-        **{name: options[name] for name in ("spread", "low", "high") if name in options},
+    [row] = rows.to_dict("records")
+    column = figure["ours_column"]
+    values: Any = rows[column] if column in row else rows.eval(column)
+    ours = values.item()
+    if _to_number(ours) is None or isinstance(ours, bool):
+        return nothing | {"ours": str(ours)}
+    scale = float(figure["scale"] or 1)
+    numbers = {
+        name: scale * row[figure[name]] for name in ("spread", "low", "high") if figure[name]
     }
-    values = {name: table[column].iloc[0] for name, column in columns.items()}
-    if _to_number(values["ours"]) is None:
-        return {"ours": values["ours"]}
-    return {name: options["scale"] * float(value) for name, value in values.items()}
+    n = int(row[figure["n"]]) if figure["n"] else None
+    return nothing | numbers | {"ours": scale * float(ours), "n": n}
 
 
-def _judge(theirs: str, selection: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return REPRODUCED if our figure is the published one within its interval, spread or
-    tolerance, else BETTER or WORSE."""
-    published, ours = _to_number(theirs), _to_number(selection["ours"])
-    if published is None or ours is None:
-        return REPRODUCED if theirs == selection["ours"] else NOT_COMPARABLE
-    tolerance = float(settings.get("tolerance", 0))
-    spreads = (selection.get("spread", 0.0), _to_number(theirs.partition(SPREAD)[2]) or 0.0)
-    tolerance = max(tolerance, SPREADS * hypot(*(spread for spread in spreads if isfinite(spread))))
-    low, high = selection.get("low", ours), selection.get("high", ours)
-    if low - tolerance <= published <= high + tolerance:
-        return REPRODUCED
-    return BETTER if (ours > published) != settings.get("lower_is_better", False) else WORSE
+def _describe(figure: Mapping[Any, Any]) -> str:
+    return ", ".join(figure[name] for name in ("publication", "item", "row", "measure"))
+
+
+def _flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of nested mappings and lists with their dotted paths."""
+    if not isinstance(tree, dict | list):
+        yield prefix[:-1], tree
+        return
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        yield from _flatten(value, f"{prefix}{key}.")
 
 
 def _to_number(value: float | str | None) -> float | None:
@@ -300,14 +316,3 @@ def _to_number(value: float | str | None) -> float | None:
         )
     except ValueError:
         return None
-
-
-@cache
-def _read_csv(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path)
-
-
-@cache
-def _read_tree(path: Path) -> Any:
-    text = path.read_text(encoding="utf-8")
-    return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)

@@ -60,13 +60,13 @@ def run(options: Options) -> pd.DataFrame:
     grid; results are cached.
 
     Returns:
-        One row per topic set, enrichment, model and measure: `mean ci_low ci_high` over topics,
-            each topic scored at the grid
-        point selected on the other folds; `difference` from unenriched documents with its interval;
-        p values, Holm-corrected over all enrichments and models. Topic sets are ALL_TOPICS and, if
-        there are several qrels files, the topics of each file, by its name. Control rows, excluded
-        from the correction: unenriched documents restricted to the field of a tagger that reads
-            one field only.
+        One row per topic set, enrichment, model and measure: `n`, the number of topics that have a
+        value; `mean ci_low ci_high` over these, each topic scored at the grid point selected on the
+        other folds; `difference` from unenriched documents with its interval; p values,
+        Holm-corrected over all enrichments and models. Topic sets are ALL_TOPICS and, if there are
+        several qrels files, the topics of each file, by its name. Control rows, excluded from the
+        correction: unenriched documents restricted to the field of a tagger that reads one field
+        only.
     """
     qrels_files = index_files_by_name(options.qrels, "qrels")
     with open_execution(options, options.work_dir, options.work_dir) as execution:
@@ -142,10 +142,12 @@ def _build_row(
     enriched_values = values[name, model][[measure]]
     unenriched_values = values[UNENRICHED, model][[measure]]
     estimates = bootstrap_means(enriched_values).loc[measure].to_dict()
+    n_topics = int(enriched_values[measure].count())
     row: dict[Hashable, object] = {
         "enrichment": name,
         "retrieval_model": model,
         "measure": measure,
+        "n": n_topics,
     } | estimates
     if name == UNENRICHED:
         return row

@@ -11,6 +11,7 @@ from aragorn.options import argument, option
 from aragorn.retrieval.lexical import BM25, LexicalParameters
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
 
 from aragorn_training.data.execution import open_execution
@@ -25,14 +26,17 @@ from aragorn_training.tuning.grid import rank_at_point
 
 FILE, DIGITS = "rank_changes.csv", 0
 DEPTH = 25  # ranks compared, as in Hollatz 2022
-VARIANTS = ("original", "enriched")
+ORIGINAL, ENRICHED = "original", "enriched"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions, PrecisionOptions, CheckpointOptions, QrelsOptions, InputOptions):
     """Options of the study."""
 
-    enrichment: str = argument(help="name of a tagger's checkpoint")
+    enrichment: str | None = argument(
+        default=None,
+        help="name of a tagger's checkpoint (default: none, the original documents only)",
+    )
     topic: str = option("1", metavar="QID", help="topic; that of Hollatz 2022, section 5.2: 1")
 
 
@@ -40,9 +44,9 @@ def run(options: Options) -> pd.DataFrame:
     """Rank the documents of a topic by BM25 with default parameters before and after an enrichment.
 
     Returns:
-        One row per document among the first DEPTH of either ranking: `docno label`; and for each of
-        VARIANTS, its 1-based rank (`rank_VARIANT`), its length (`length_VARIANT`) and the frequency
-        of each query term (`TERM_VARIANT`).
+        One row per document among the first DEPTH of either ranking: `docno label`, the `words` of
+        its premise; and for ORIGINAL and ENRICHED, its 1-based rank (`rank_VARIANT`), its length in
+        index terms (`length_VARIANT`) and the frequency of each query term (`TERM_VARIANT`).
 
     Raises:
         InputError: If the topic is not in the input.
@@ -53,41 +57,45 @@ def run(options: Options) -> pd.DataFrame:
     with open_execution(options, options.work_dir, options.work_dir) as execution:
         if qid not in (queries := execution.topics.set_index("qid")["query"]):
             raise InputError(f"topic {qid}: not in the input; choose another topic")
-        fields = Enrichment(enrichment).load_checkpoint(execution.checkpoints).network.input_fields
-        points = (
-            LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None),
-            LexicalParameters(
-                __version__,
-                IndexSettings(fields=fields, stemmer="porter"),
-                BM25(),
-                None,
-                enrichment,
-            ),
-        )
-        runs = [rank_at_point(point, execution) for point in points]
-        rankings = [run[run["qid"] == qid].set_index("docno")["rank"] for run in runs]
+        points = {
+            ORIGINAL: LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None)
+        }
+        if enrichment:
+            network = Enrichment(enrichment).load_checkpoint(execution.checkpoints).network
+            settings = IndexSettings(fields=network.input_fields, stemmer="porter")
+            points[ENRICHED] = LexicalParameters(__version__, settings, BM25(), None, enrichment)
+        rankings = {variant: _rank(point, qid, execution) for variant, point in points.items()}
         docnos = list(
             dict.fromkeys(
-                docno for ranking in rankings for docno in ranking[ranking <= DEPTH].index
+                docno for ranking in rankings.values() for docno in ranking[ranking <= DEPTH].index
             )
         )
+        labels = qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos)
+        premises = execution.documents.read_texts(docnos)["premise"]
         table = pd.DataFrame(
             {
                 "docno": docnos,
-                "label": qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos).array,
+                "label": labels.array,
+                "words": [len(premise.split()) for premise in premises],
             }
         )
         collection = execution.documents.searchable_docnos
-        for variant, point, ranking in zip(VARIANTS, points, rankings, strict=True):
+        for variant, point in points.items():
             index = load_or_build_index(
-                execution, point.index, Enrichment(enrichment) if point.enrichment else None
+                execution, point.index, Enrichment(point.enrichment) if point.enrichment else None
             )
             counts = [
                 dict(zip(*index.get_document_terms(collection.index(docno)), strict=True))
                 for docno in docnos
             ]
-            table[f"rank_{variant}"] = ranking.reindex(docnos).array
+            table[f"rank_{variant}"] = rankings[variant].reindex(docnos).array
             table[f"length_{variant}"] = [sum(frequencies.values()) for frequencies in counts]
             for term in index.analyse_query(queries[qid]):
                 table[f"{term}_{variant}"] = [frequencies.get(term, 0) for frequencies in counts]
         return table
+
+
+def _rank(point: LexicalParameters, qid: str, execution: Execution) -> pd.Series:
+    """Rank the documents of a topic; return their ranks by docno."""
+    run = rank_at_point(point, execution)
+    return run[run["qid"] == qid].set_index("docno")["rank"]

@@ -1,34 +1,42 @@
-import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from aragorn.errors import InputError
 from aragorn_training.paths import PUBLISHED, RESULTS
+from aragorn_training.report import published
 from aragorn_training.report.published import (
     NOT_COMPARABLE,
     NOT_RUN,
-    PAGE,
+    compare_figures,
     count_items_not_run,
-    load_publication,
-    write_published,
+    find_ours,
+    format_figure,
+    judge,
+    read_figures,
+    read_results,
 )
+from aragorn_training.report.published_pages import PAGE, format_ours, write_published
 
 ITEMS = {  # the tables and figures that the page must contain
     "augmented_sbert": [
-        *(f"Table {index}" for index in (1, 5, 6, 9, 10, 11, 12, 13)), *(f"Figure {index}" for index in (1, 4, 5, 6)),
+        *(f"Table {index}" for index in (1, *range(3, 14))), *(f"Figure {index}" for index in (1, 4, 5, 6)),
     ],
     "entezari_2020": [
         "Table 3.1", "Figure 3.1", "Figure 3.2", "Section 3.2.5", "Figure 4.1", "Table 4.1", "Figures 4.2 to 4.9", "Table 4.2",
-        "Table 4.2, recipes as published", "Section 4.6, candidates", "Figure 4.11", "Section 4.5", "Table 4.3", "Table A.1",
+        "Table 4.2, published epochs and rates", "Table 4.2, candidates", "Section 4.6, candidates", "Figure 4.11",
+        "Section 4.5", "Table 4.3", "Table A.1",
     ],
     "entezari_voelske_2020": [
         "Table 1", "Table 2", "Official results, corpus version 1", "Figure 1", "Figure 3", "Section 5, candidates",
         "Section 3, duration of the inference",
     ],
     "hollatz_2022": [
-        *(f"Table {index}" for index in ("3.1", "3.2", "4.1", "4.2", "4.3", "5.1", "5.2", "5.3")),
-        *(f"Table 5.{index}" for index in range(4, 16)), "Tables 5.4 to 5.15: gains", "Tables 5.4 to 5.15: TARGER",
+        *(f"Table {index}" for index in ("3.1", "3.2", "4.1", "4.2")),
+        "Figure 4.3", "Table 4.3", *(f"Table 5.{index}" for index in range(1, 16)),
+        "Tables 5.4 to 5.15: gains", "Tables 5.4 to 5.15: TARGER",
     ],
     "tfr_bert": [
         "Table 1", "Table 3", "Table 4", "Maximum length", "Table 5, UKP Rank", "Table 5, IBM-ArgQ", "Table 5, other data sets",
@@ -36,105 +44,179 @@ ITEMS = {  # the tables and figures that the page must contain
 }  # fmt: skip
 
 
+KEY = ["publication", "item", "row", "measure"]
+
+
 @pytest.fixture(scope="module")
-def publications():
-    return [load_publication(file) for file in sorted(PUBLISHED.glob("*.toml"))]
+def figures() -> pd.DataFrame:
+    return compare_figures()
 
 
-def test_page_contains_all_items(publications):
-    assert {
-        publication.name: [item.name for item in publication.items] for publication in publications
-    } == ITEMS
+def test_page_contains_all_items(figures: pd.DataFrame) -> None:
+    items = (
+        figures.drop_duplicates(["publication", "item"]).groupby("publication")["item"].agg(list)
+    )
+    assert items.to_dict() == ITEMS
 
 
-def test_page_is_generated(tmp_path: Path):
+def test_pages_are_generated(tmp_path: Path) -> None:
     write_published(tmp_path / "published.md")
-    assert (tmp_path / "published.md").read_text(encoding="utf-8") == PAGE.read_text(
-        encoding="utf-8"
+    pages = {
+        path.relative_to(tmp_path): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*.md")
+    }
+    assert len(pages) == 6
+    assert pages == {path: (RESULTS / path).read_text(encoding="utf-8") for path in pages}
+
+
+def test_pages_have_each_published_figure_once(figures: pd.DataFrame) -> None:
+    for name, rows in figures.groupby("publication"):
+        lines = (PUBLISHED / f"{name}.md").read_text(encoding="utf-8").splitlines()
+        shown = {tuple(line.strip("| ").split(" | ")[:3]) for line in lines}
+        assert {*rows[["row", "measure", "theirs"]].itertuples(index=False, name=None)} <= shown
+    assert not figures.duplicated(KEY).any()
+
+
+def test_pages_have_no_statement_that_was_refuted() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (PAGE, *PUBLISHED.glob("*.md")))
+    assert re.findall(r"\b(?:99|50) topics|an hour|between 5\.1|at most half an epoch", text) == []
+
+
+def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures: pd.DataFrame) -> None:
+    lines = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
+    table = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+    assert len(table) <= 30
+    rows = {row[0]: row[1:] for row in table[2:]}
+    assert rows["GRU"] == [
+        "MAP@20",
+        "24.1",
+        "10.04",
+        "70.7 (features of topic and premise together)",
+        "worse",
+    ]
+    assert rows["BM25 over the same premises, untrained"][3] == "84.82"
+    assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
+    item = "Table 4.2, published epochs and rates"
+    published = figures[(figures["item"] == item) & (figures["measure"] == "MAP@20")].set_index(
+        "row"
+    )
+    for system, row in {"KNRM": "KNRM", "BERT + DRMM": "DRMM BERT", "SNRM": "SNRM"}.items():
+        assert rows[system][1:3] == [
+            published["theirs"][row],
+            format_figure(published["ours"][row]),
+        ]
+        assert rows[system][4] == published["verdict"][row]
+    settings = read_results("settings").set_index(["name", "key"])["value"]
+    shipped = [
+        settings[name, "validation.MAP@20"] for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
+    ]
+    assert (
+        f"{min(shipped):.1f} to {max(shipped):.1f}"
+        in rows["encoder of the BERT networks, untrained"][3]
     )
 
 
-def test_page_has_each_published_figure():
-    rows = {
-        tuple(line.strip("| ").split(" | ")[:3])
-        for line in PAGE.read_text(encoding="utf-8").splitlines()
-    }
-    for file in PUBLISHED.glob("*.toml"):
-        table = pd.read_csv(file.with_suffix(".csv"), dtype=str, keep_default_na=False)
-        assert {*table[["row", "measure", "theirs"]].itertuples(index=False, name=None)} <= rows
+def test_settings_that_differ_are_read_from_recipes_and_checkpoints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = published.read_differences().set_index(["recipes", "setting"])["ours"]
+    assert table["deepct, deepct_thesis", "epochs"] == "1 (deepct), 3 (deepct_thesis)"
+    assert table["vanilla_bert, cedr_drmm, cedr_knrm", "rate of the encoder"] == "0.0001"
+    assert table["vanilla_bert, cedr_drmm, cedr_knrm", "linear decay of the rate"] == "yes"
+    assert (table != "").all()
+    settings = read_results("settings")
+    monkeypatch.setattr(
+        published, "read_results", lambda _: settings[settings["key"] != "max_terms"]
+    )
+    with pytest.raises(InputError, match="gru, snrm: no max_terms in the recipe"):
+        published.read_differences()
 
 
-def test_all_figures_are_shown_and_differences_have_reasons(publications, tmp_path: Path):
+def test_comparison_with_an_unknown_figure_is_an_error(figures: pd.DataFrame) -> None:
+    with pytest.raises(
+        InputError,
+        match=r"entezari_2020, Table 4\.2, published epochs and rates, GRU, MAP@20: not in figures",
+    ):
+        published.read_highlights(figures[figures["row"] != "GRU"])
+
+
+def test_all_figures_are_shown_and_differences_have_reasons(
+    figures: pd.DataFrame, tmp_path: Path
+) -> None:
     write_published(tmp_path / "published.html")
     page = (tmp_path / "published.html").read_text(encoding="utf-8")
-    items = [
-        (f"{publication.name}, {item.name}", item)
-        for publication in publications
-        for item in publication.items
-    ]
-    figures = [(name, figure) for name, item in items for figure in item.figures]
     assert page.count('<td class="number">') >= 3 * len(figures)
-    assert (
-        f"{count_items_not_run(publications)} tables or figures have rows that are not run" in page
-    )
-    assert (
-        count_items_not_run(publications)
-        == len({name for name, figure in figures if figure.verdict == NOT_RUN})
-        <= 10
-    )
-    assert not [
-        (name, figure)
-        for name, figure in figures
-        if figure.verdict.startswith("not") and not figure.reason
-    ]
+    assert f"{count_items_not_run(figures)} tables or figures have rows that are not run" in page
+    not_run = figures[figures["verdict"] == NOT_RUN]
+    assert count_items_not_run(figures) == not_run.groupby(["publication", "item"]).ngroups <= 10
+    assert figures.loc[
+        figures["verdict"].str.startswith("not") & (figures["reason"] == ""), KEY
+    ].empty
 
 
-def test_gains_and_best_networks_are_those_of_the_tables():
-    items = {
-        item.name: item.figures for item in load_publication(PUBLISHED / "hollatz_2022.toml").items
-    }
-    names = [
-        row.split(", ")[::-1]
-        for row in dict.fromkeys(figure.row for figure in items["Tables 5.4 to 5.15: gains"])
-    ]
-    for index, (years, model) in enumerate(names, 4):
-        table = {(figure.row, figure.measure): figure for figure in items[f"Table 5.{index}"]}
-        for gain in items["Tables 5.4 to 5.15: gains"][5 * (index - 4) : 5 * (index - 3)]:
-            original, enriched = (
-                table[row, gain.measure]
-                for row in ("args.me", "With pools, topics and conclusions")
-            )
-            assert float(gain.theirs) == pytest.approx(
-                float(enriched.theirs) - float(original.theirs)
-            )
-            assert gain.ours == pytest.approx(enriched.ours - original.ours, abs=1e-5)
-        candidates = [
-            figure
-            for (row, measure), figure in table.items()
-            if measure == "nDCG@5 condensed" and figure.ours
-        ]
-        best = next(
-            figure
-            for figure in items["Table 5.3"]
-            if figure.row == f"{years}, {model}" and figure.measure[0] == "n"
+def test_gains_and_best_networks_are_those_of_the_tables(figures: pd.DataFrame) -> None:
+    rows = figures[figures["publication"] == "hollatz_2022"].to_dict("records")
+    table = {(figure["item"], figure["row"], figure["measure"]): figure for figure in rows}
+    gains = [figure for figure in rows if figure["item"] == "Tables 5.4 to 5.15: gains"]
+    assert len(gains) == 60
+    for index, gain in enumerate(gains):
+        name, measure = f"Table 5.{4 + index // 5}", gain["measure"]
+        original, enriched = (
+            table[name, row, measure] for row in ("args.me", "With pools, topics and conclusions")
         )
-        assert best.ours == max(
-            figure.ours for figure in candidates if not figure.row.endswith("fastText")
+        assert float(gain["theirs"]) == pytest.approx(
+            float(enriched["theirs"]) - float(original["theirs"])
         )
+        assert gain["ours"] == pytest.approx(enriched["ours"] - original["ours"], abs=1e-5)
+        if measure == "nDCG@5 condensed":
+            candidates = [
+                figure
+                for figure in rows
+                if figure["item"] == name and figure["measure"] == measure and figure["ours"]
+            ]
+            best = table["Table 5.3", ", ".join(gain["row"].split(", ")[::-1]), measure]
+            assert best["ours"] == max(
+                figure["ours"] for figure in candidates if not figure["row"].endswith("fastText")
+            )
+
+
+def test_n_of_each_mean_follows_from_the_result_files(figures: pd.DataFrame) -> None:
+    for name in ("deepct", "targer"):
+        table = pd.read_csv(RESULTS / f"enrichment_{name}_years.csv").dropna(subset="n")
+        rows = table.set_index(["enrichment", "retrieval_model", "measure"])
+        both, first, second = (
+            rows[rows["topics"] == topics] for topics in ("all judged", "2020", "2021")
+        )
+        assert (both["n"] == first["n"] + second["n"]).all()
+        weighted = (first["n"] * first["mean"] + second["n"] * second["mean"]) / both["n"]
+        assert (weighted - both["mean"]).abs().max() < 1.5e-6
+        share = (both["mean"] - second["mean"]) / (first["mean"] - second["mean"])
+        is_clear = (first["mean"] - second["mean"]).abs() > 0.01
+        assert (share - first["n"] / both["n"])[is_clear].abs().max() < 2e-4
+    topics = (
+        pd.read_csv(RESULTS / "systems_per_topic.csv")
+        .groupby(["system", "year", "protocol"])["nDCG@5 (Touché)"]
+        .count()
+    )
+    systems = pd.read_csv(RESULTS / "systems.csv").query("measure == 'nDCG@5 (Touché)'")
+    assert systems.set_index(["system", "year", "protocol"])["n"].to_dict() == topics.to_dict()
+    means = figures[figures["ours_file"].str.match("enrichment|systems") & figures["ours"].notna()]
+    years = {"2020": 49, "2021": 38, "2020 and 2021": 87}
+    for title, rows in means[means["item"].str.match(r"Table 5\.(?!3)")].groupby("title"):
+        assert {*rows["n"]} == {years[str(title).partition("topics of ")[2]]}
+    assert means["n"].notna().all()
 
 
 @pytest.mark.parametrize(
     ("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")]
 )
-def test_official_results_are_not_compared_with_those_of_the_excerpt(name: str, item: str):
+def test_official_results_are_not_compared_with_those_of_the_excerpt(
+    name: str, item: str, figures: pd.DataFrame
+) -> None:
     systems = pd.read_csv(RESULTS / "systems.csv", index_col=["system", "year", "measure"])["mean"]
-    [figures] = (
-        entry.figures
-        for entry in load_publication(PUBLISHED / f"{name}.toml").items
-        if entry.name == item
-    )
-    assert {figure.verdict for figure in figures} == {NOT_COMPARABLE}
-    ours = {figure.row: figure.ours for figure in figures}
+    rows = figures[(figures["publication"] == name) & (figures["item"] == item)]
+    assert {*rows["verdict"]} == {NOT_COMPARABLE}
+    ours = rows.set_index("row")["ours"]
     for row, system in {
         "GRU": "gru",
         "KNRM": "knrm",
@@ -144,47 +226,98 @@ def test_official_results_are_not_compared_with_those_of_the_excerpt(name: str, 
         assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5 (Touché)"])
 
 
-@pytest.mark.parametrize(("settings", "theirs", "verdict", "ours"), [
-    ("", "5", "reproduced", 5.0), ("", "4", "better", 5.0), ("", "6", "worse", 5.0), ("", "5.5 ± 0.2", "worse", 5.0),
-    ("lower_is_better = true", "6", "better", 5.0), ("tolerance = 1", "6", "reproduced", 5.0),
-    ('spread = "sd"', "5.9", "reproduced", 5.0), ('spread = "sd"', "6.1", "worse", 5.0),
-    ('spread = "sd"', "6.4 ± 0.5", "reproduced", 5.0), ('spread = "sd"', "6.5 ± 0.5", "worse", 5.0),
-    ('low = "low"\nhigh = "high"', "3", "reproduced", 5.0), ('low = "low"\nhigh = "high"', "2.9", "better", 5.0),
-    ("scale = 100", "500", "reproduced", 500.0), ('not_comparable = "other data"', "4", "not comparable", 5.0),
-    ('not_run = "no data"', "4", "not run", None), ('[item.exceptions]\nA = { not_run = "no data" }', "4", "not run", None),
+def test_settings_are_those_of_checkpoints_and_recipes() -> None:
+    settings = read_results("settings").set_index(["kind", "name", "key"])["value"]
+    assert settings["recipe", "gru", "network.hidden"] == 512
+    assert settings["metrics", "knrm", "validation.MAP@20"] == pytest.approx(86.67, abs=0.01)
+
+
+@pytest.mark.parametrize(("cells", "theirs", "verdict", "ours"), [
+    ({}, "5", "reproduced", 5.0), ({}, "4", "better", 5.0), ({}, "6", "worse", 5.0), ({}, "5.5 ± 0.2", "worse", 5.0),
+    ({"lower_is_better": "yes"}, "6", "better", 5.0), ({"tolerance": "1"}, "6", "reproduced", 5.0),
+    ({"spread": "sd"}, "5.9", "reproduced", 5.0), ({"spread": "sd"}, "6.1", "worse", 5.0),
+    ({"spread": "sd"}, "6.4 ± 0.5", "reproduced", 5.0), ({"spread": "sd"}, "6.5 ± 0.5", "worse", 5.0),
+    ({"low": "low", "high": "high"}, "3", "reproduced", 5.0), ({"low": "low", "high": "high"}, "2.9", "better", 5.0),
+    ({"scale": "100"}, "500", "reproduced", 500.0), ({"status": "not comparable"}, "4", "not comparable", 5.0),
+    ({"kind": "setting"}, "5", "reproduced", 5.0), ({"kind": "setting"}, "4", "different setting", 5.0),
+    ({"kind": "size", "tolerance": "1"}, "4", "reproduced", 5.0), ({"kind": "size"}, "x", "different setting", 5.0),
+    ({"kind": "gain", "tolerance": "9"}, "1", "reproduced", 5.0), ({"kind": "gain", "tolerance": "9"}, "-1", "better", 5.0),
+    ({"tolerance": "9"}, "-1", "reproduced", 5.0), ({}, "x", "not comparable", 5.0),
+    ({"status": "not run", "ours_file": "-"}, "4", "not run", None), ({"ours_query": "= 5"}, "5", "reproduced", "5"),
+    ({"ours_query": "= RBF"}, "RBF", "reproduced", "RBF"),
 ])  # fmt: skip
-def test_verdict(tmp_path: Path, settings, theirs, verdict, ours):
-    figure = load_figure(tmp_path, settings, theirs)
-    assert (figure.verdict, figure.ours) == (verdict, ours)
+def test_verdict(
+    tmp_path: Path, cells: dict[str, str], theirs: str, verdict: str, ours: float | str | None
+) -> None:
+    [figure] = compare(tmp_path, [{"theirs": theirs, "reason": "key", **cells}])
+    assert (judge(figure), figure["ours"]) == (verdict, ours)
 
 
-def test_cause_of_a_row_replaces_that_of_the_item(tmp_path: Path):
-    settings = 'cause = "of all"\n[item.exceptions]\n{} = {{ cause = "of A" }}'
-    assert load_figure(tmp_path, settings.format("A"), "4").reason == "of A"
-    assert load_figure(tmp_path, settings.format("B"), "4").reason == ""
-
-
-def test_json_files_are_read_by_path(tmp_path: Path):
-    (tmp_path / "metrics.json").write_text(json.dumps({"validation": {"MAP@20": 5}}))
-    settings = f'[item.measures]\nMAP = {{ file = "{tmp_path}/metrics.json", value = "validation.MAP@20" }}'
-    assert load_figure(tmp_path, settings, "4").ours == 5
-
-
-@pytest.mark.parametrize(("settings", "message"), [
-    ('[item.rows]\nB = { row = "A" }', "no figure of ours for A, MAP"),
-    ('where = { row = "B" }', "0 rows of ours.csv match A, MAP"), ('where = { kind = "x" }', "2 rows of ours.csv match A, MAP"),
+@pytest.mark.parametrize(("cells", "text"), [
+    ({}, "5"), ({"spread": "sd"}, "5 ± 0.5"), ({"low": "low", "high": "high"}, "5 [3, 6]"),
+    ({"ours_column": "mean - low"}, "2"),
 ])  # fmt: skip
-def test_missing_figure_is_an_error(tmp_path: Path, settings, message):
+def test_figures_are_shown_with_spread_or_interval(
+    tmp_path: Path, cells: dict[str, str], text: str
+) -> None:
+    [figure] = compare(tmp_path, [cells])
+    assert format_ours(figure) == text
+
+
+def test_settings_are_counted_apart_from_results(figures: pd.DataFrame) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    counts = re.findall(
+        r"^\| \[(.*)\]\(.*\) \| (results|settings and sizes) \| (.*) \|$", page, re.MULTILINE
+    )
+    assert sum(int(count) for *_, cells in counts for count in cells.split(" | ")) == len(figures)
+    results = sum(int(cells.split(" | ")[0]) for _, kind, cells in counts if kind == "results")
+    assert results == sum(
+        (figures["verdict"] == "reproduced") & ~figures["kind"].isin(["setting", "size"])
+    )
+    gains = figures[figures["kind"] == "gain"]
+    signs = gains["theirs"].astype(float) * gains["ours"].astype(float)
+    assert len(gains) == 60
+    assert (signs[gains["verdict"] == "reproduced"] >= 0).all()
+
+
+def test_cells_of_an_item_are_defaults(tmp_path: Path) -> None:
+    rows = [{"row": row, "reason": reason} for row, reason in (("A", "key"), ("B", ""), ("C", "-"))]
+    compared = compare(tmp_path, rows, reason="other", ours_query="kind == 'x'")
+    assert [figure["reason"] for figure in compared] == ["a reason", "another", ""]
+
+
+@pytest.mark.parametrize(("cells", "message"), [
+    ({"ours_file": "-"}, "paper, Table 1, A, MAP: no figure of ours"),
+    ({"ours_query": "row == 'D'"}, "0 rows of ours.csv match `row == 'D'`"),
+    ({"ours_query": "kind == 'x'"}, "2 rows of ours.csv match"), ({"item": "Table 2"}, "only: paper Table 1, paper Table 2"),
+    ({"reason": "absent"}, "no text for the reasons absent"),
+])  # fmt: skip
+def test_fault_in_a_figure_is_an_error(tmp_path: Path, cells: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_figure(tmp_path, settings, "4", select="")
+        compare(tmp_path, [cells])
 
 
-def load_figure(directory: Path, settings: str, theirs: str, select: str = 'where = { row = "A" }'):
-    """Load the only figure of a publication whose table is `settings`; ours is 5, its spread .5 and
-    its interval 3 to 6."""
-    (directory / "ours.csv").write_text("row,kind,mean,sd,low,high\nA,x,5,.5,3,6\nC,x,1,1,1,1\n")
-    (directory / "paper.csv").write_text(f"item,row,measure,theirs\nTable 1,A,MAP,{theirs}\n")
-    head = f'title = "A paper"\n[[item]]\nname = "Table 1"\ntitle = "results"\nfile = "{directory}/ours.csv"\nvalue = "mean"\n'
-    (directory / "paper.toml").write_text(f"{head}{select}\n{settings}\n")
-    [item] = load_publication(directory / "paper.toml").items
-    return item.figures[0]
+def compare(directory: Path, rows: list[dict[str, str]], **item: str) -> list[dict[Any, Any]]:
+    """Compare figures of one item; ours of row A is 5, its spread .5 and its interval 3 to 6."""
+    results = pd.DataFrame(
+        [["A", "x", 5, 0.5, 3, 6], ["B", "z", 1, 1, 1, 1], ["C", "x", 1, 1, 1, 1]]
+    )
+    results.columns = pd.Index(["row", "kind", "mean", "sd", "low", "high"])
+    shared = {"publication": "paper", "item": "Table 1"}
+    figures = [
+        {"row": "A", "measure": "MAP", "theirs": "4", "ours_query": "row == 'A'", **shared, **cells}
+        for cells in rows
+    ]
+    items = [{"title": "results", "ours_file": "ours.csv", "ours_column": "mean", **shared, **item}]
+    for name, table, columns in (
+        ("figures", figures, ["row", "measure", "theirs"]),
+        ("items", items, ["title", "data"]),
+    ):
+        cells = pd.DataFrame(
+            table, columns=["publication", "item", *columns, "ours_query", *published.DEFAULTS]
+        )
+        cells.to_csv(directory / f"{name}.csv", index=False)
+    pd.DataFrame({"key": ["key", "other"], "text": ["a reason", "another"]}).to_csv(
+        directory / "reasons.csv", index=False
+    )
+    return find_ours(read_figures(directory), lambda _: results).to_dict("records")

@@ -14,6 +14,8 @@ from aragorn.errors import TrainingError
 from aragorn.storage.artifact_store import ArtifactStore
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
+from aragorn_training.paths import PUBLISHED
+from aragorn_training.published import read_texts
 from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from aragorn_training.studies import augmented_sbert_sweeps as sweeps
 from aragorn_training.studies.augmented_sbert import metrics, trial
@@ -228,6 +230,31 @@ def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold() -> None:
     assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))
     # everything positive: 2·0.6 / 1.6
     assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))
+
+
+def test_page_of_published_figures_has_the_constants_of_trials() -> None:
+    figures = read_texts(PUBLISHED / "figures.csv").query("publication == 'augmented_sbert'")
+    teacher, student = trial.TEACHER_CONFIGS["ms-marco-MiniLM-L-12-v2"], trial.STUDENT
+    for item, config in (("Table 7", teacher), ("Table 8", student)):
+        ours = figures[figures["item"] == item].set_index("measure")["ours_query"]
+        [rate] = [
+            value for measure, value in ours.items() if str(measure).startswith("learning rate, of")
+        ]
+        assert float(rate.removeprefix("= ")) == config.learning_rate
+        assert int(ours["batch size, of {8, 16}"].removeprefix("= ")) == config.batch_size
+    assert f"{100 * student.warmup_ratio:g} % warm-up" in ours["learning rate scheduler"]
+
+
+def test_partial_auc_is_half_for_a_random_order_and_one_for_a_perfect_one() -> None:
+    labels, order = np.array([1, 1] + [0] * 40), -np.arange(42.0)
+    assert metrics.compute_partial_auc(labels, order) == 1
+    assert metrics.compute_partial_auc(labels, np.zeros(42)) == pytest.approx(0.5)
+    half = np.concatenate(
+        [order[:1], [-100.0], order[2:]]
+    )  # one related pair first, the other last: area .025 of .00125 to .05
+    assert metrics.compute_partial_auc(labels, half) == pytest.approx(
+        0.5 + 0.5 * (0.025 - 0.00125) / (0.05 - 0.00125)
+    )
 
 
 def test_sweeps_share_gold_networks_and_keep_other_rows(
