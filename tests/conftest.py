@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 import torch
 from aragorn.__main__ import main as run_submission
+from aragorn.cache import open_cache
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
@@ -37,7 +38,6 @@ from aragorn.retrieval.fields import Fields
 from aragorn.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
 from aragorn.retrieval.term_index import IndexSettings
 from aragorn.storage.atomic_files import sha256_file
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.checkpoint_directory import (
     CARD,
     CONFIG,
@@ -194,7 +194,7 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
             qid: str | None = None,
             engine: Engine = LOCAL_ENGINE,
         ) -> Execution:
-            cache = stack.enter_context(CacheDirectory(None, tmp_path))
+            cache = stack.enter_context(open_cache(None, tmp_path))
             return Execution(
                 Dataset(directory, input_run=input_run, qid=qid),
                 CheckpointStore(checkpoints),

@@ -20,10 +20,10 @@ def check(options: CheckOptions) -> None:
 
 def explain(options: ExplainOptions) -> None:
     """Print the explanation of the score of a document, or the comparison of two."""
+    from aragorn.cache import open_cache
     from aragorn.explain import explain
     from aragorn.inference.device import choose_device, choose_precision
     from aragorn.io.dataset import Dataset
-    from aragorn.storage.cache_directory import CacheDirectory
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution
 
@@ -34,7 +34,7 @@ def explain(options: ExplainOptions) -> None:
     dataset = Dataset(
         *options.inputs, input_run=options.input_run, qid=options.qid, order=options.order
     )
-    with CacheDirectory(options.cache_dir, Path()) as cache:
+    with open_cache(options.cache_dir, Path()) as cache:
         execution = Execution(dataset, checkpoints, device, cache)
         print(explain(system, options.docnos, execution, sys.stdout.isatty()), end="")
 

@@ -3,6 +3,7 @@
 import logging
 import time
 
+from aragorn.cache import open_cache
 from aragorn.engine.base import Engine
 from aragorn.engine.factory import open_chosen_engine
 from aragorn.errors import (
@@ -19,12 +20,11 @@ from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_
 from aragorn.output.run_directory import RunDirectory, list_other_runs
 from aragorn.output.runs import check_tag, format_run
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
-from aragorn.storage.cache_usage import RecordingCacheDirectory
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import CheckpointStore, Execution
 from aragorn.verbs import RankOptions
+from aragorn.versions import hash_package
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,10 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
         log.info(message, find_run(options.input_run), abbreviate_list(other_runs))
     depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}
-    cache_directory = RecordingCacheDirectory(options.cache_dir, options.output_dir)
-    with RunDirectory(options.output_dir) as output, cache_directory as cache:
+    with (
+        RunDirectory(options.output_dir) as output,
+        open_cache(options.cache_dir, options.output_dir) as cache,
+    ):
         execution = Execution(dataset, checkpoints, device, cache, engine)
         settings = {
             "input": dataset.fingerprint,
@@ -115,7 +117,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
             write_ir_metadata(
                 options.output_dir, options.team, tag, options.argv, primary, entries, execution
             )
-        if unused := cache.describe_unused():
+        if options.cache_dir and (unused := cache.describe_unused()):
             log.info("%s: %s", options.cache_dir, unused)
     if failures and len(failures) == len(systems):
         raise next(iter(failures.values()))
@@ -146,11 +148,8 @@ def _write_run(
 ) -> tuple[bool, int]:
     """Write a system's run unless it is up to date; return whether it is, and the number of
     documents omitted (0 if it is)."""
-    code_hash = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
-    key, name = (
-        f"{execution.compute_cache_key(system.stage)} {code_hash}",
-        f"{_make_tag(options, system)}.txt",
-    )
+    key = f"{execution.compute_cache_key(system.stage)} {hash_package()}"
+    name = f"{_make_tag(options, system)}.txt"
     is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0
     if is_up_to_date:
         text = run_directory.read_run(name)

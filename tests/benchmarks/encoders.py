@@ -30,7 +30,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import (
     load_collection,
-    open_empty_store,
+    open_empty_parts,
     sample_premises,
     sample_rows,
 )
@@ -175,7 +175,7 @@ def build_bert_benchmark(
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
 
     def ours() -> np.ndarray:
-        with open_empty_store() as store:
+        with open_empty_parts() as store:
             return score_documents(
                 sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store
             )

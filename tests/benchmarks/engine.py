@@ -23,7 +23,7 @@ from aragorn.retrieval.dense import encode_shard
 from aragorn.systems.catalogue import CONCLUSION_BM25
 
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
-from tests.benchmarks.synthetic_inputs import open_empty_store, open_execution, sample_rows
+from tests.benchmarks.synthetic_inputs import open_empty_parts, open_execution, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
@@ -136,7 +136,7 @@ def _time_shards(
     ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]
 ) -> float:
     """Compute shards with Ray and return the elapsed seconds per shard."""
-    with open_empty_store() as store:
+    with open_empty_parts() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
         return time_call(
             lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")

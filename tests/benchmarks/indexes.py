@@ -7,14 +7,14 @@ from pathlib import Path
 
 import bm25s
 import numpy as np
+from aragorn.cache import Cache, Parts
 from aragorn.rankings import MAX_DEPTH
 from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionIndex
 from aragorn.retrieval.dense import DenseIndex
 from aragorn.retrieval.fields import select_texts
 from aragorn.retrieval.lexical import RM3, Dirichlet, search_all
-from aragorn.retrieval.term_index import IndexSettings, load_or_build_term_index
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.retrieval.vector_store import VectorStore, hash_text
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.normalisation import normalise
 from rank_bm25 import BM25Okapi
 
@@ -68,13 +68,17 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     with open_execution(directory) as execution:
         queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
         collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
-    texts, store = (
-        select_texts(collection, settings.fields),
-        ArtifactStore(work_dir / "term-index", {}),
-    )
-    load_or_build = partial(
-        load_or_build_term_index, docnos, lambda batch: collection.loc[batch], settings, store
-    )
+    texts = select_texts(collection, settings.fields)
+    (work_dir / "term-index").mkdir()
+    cache = Cache(work_dir / "term-index")
+    parts = cache.parts("parts", "")
+
+    def build(folder: Path) -> None:
+        build_term_index(folder, docnos, lambda batch: collection.loc[batch], settings, parts)
+        parts.remove()
+
+    def load_or_build() -> TermIndex:
+        return TermIndex(cache.directory("terms", "", build), settings)
 
     def index_with_bm25s() -> None:
         bm25s.BM25().index(
@@ -84,7 +88,7 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     build_seconds = time_call(load_or_build)
     load_seconds = min(time_call(load_or_build) for _ in range(ROUNDS))
     index, task = load_or_build(), f"term index of {len(texts):,} arguments"
-    size = sum(file.stat().st_size for file in store.directory.iterdir()) / 1e9
+    size = sum(file.stat().st_size for file in cache.path.rglob("*.*")) / 1e9
     searches = []
     for name, expansion, target in (("Dirichlet", None, 200), ("Dirichlet + RM3", RM3(), 30)):
         search = partial(search_all, index, queries, Dirichlet(), expansion, MAX_DEPTH, "topics")
@@ -114,7 +118,7 @@ def measure_dense_search() -> Result:
     names = [f"{row:06}" for row in range(VECTORS)]
     with tempfile.TemporaryDirectory() as folder:
         store, keys = (
-            VectorStore(Path(folder), vectors.shape[1]),
+            VectorStore(Parts(Path(folder)), vectors.shape[1]),
             [hash_text("premise", name) for name in names],
         )
         store.append(keys, vectors.astype(np.float16))

@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
+from aragorn.cache import open_cache
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.output.ir_metadata import measure_peak_memory
 from aragorn.search.corpus import Corpus
-from aragorn.storage.cache_directory import CacheDirectory
 
 from tests.benchmarks.benchmark import (
     Result,
@@ -101,7 +101,7 @@ def _stream(files: list[Path]) -> list[str]:
     directory = files[0].parent
     with (
         tempfile.TemporaryDirectory(dir=directory) as folder,
-        CacheDirectory(Path(folder), directory) as cache,
+        open_cache(Path(folder), directory) as cache,
     ):
         return open_document_store(Corpus.from_paths(directory), cache).collection_docnos
 

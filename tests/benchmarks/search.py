@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import torch
+from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.io.touche import find_corpus_files
@@ -22,8 +23,6 @@ from aragorn.search.corpus import Corpus
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import Searcher, SearchOptions
 from aragorn.search.server import SearchServer
-from aragorn.storage.artifact_store import encode_npy
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.systems.execution import CheckpointStore, Execution, iter_components
 
@@ -47,7 +46,7 @@ def measure_search(
     system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
     corpus, collection = Corpus.from_paths(directory), load_collection(directory)
     with (
-        CacheDirectory(cache_dir, Path()) as cache,
+        open_cache(cache_dir, Path()) as cache,
         patch("aragorn.retrieval.dense.encode_shard", draw_vectors),
     ):
         components = list(iter_components(system.stage))

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, find_topic_files
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.execution import CheckpointStore, Execution
 
 # numbers of arguments and of distinct conclusions in args.me
@@ -26,16 +25,16 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000
 @contextmanager
 def open_execution(directory: Path) -> Iterator[Execution]:
     """Open an execution on an input, on the CPU and without a persistent cache."""
-    with CacheDirectory(None, directory) as cache:
+    with open_cache(None, directory) as cache:
         yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), CPU, cache)
 
 
 @contextmanager
-def open_empty_store() -> Iterator[ArtifactStore]:
+def open_empty_parts() -> Iterator[Parts]:
     """Open an empty store in a temporary directory, so that a round of a benchmark cannot read
     results of a previous one."""
     with tempfile.TemporaryDirectory() as folder:
-        yield ArtifactStore(Path(folder), {})
+        yield Parts(Path(folder))
 
 
 def load_collection(directory: Path) -> pd.DataFrame:

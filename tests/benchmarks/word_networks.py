@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, open_execution
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_execution
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
@@ -63,7 +63,7 @@ def score_with_empty_cache(
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
     """Return the scores of pairs `qid docno`, in order, computed with an empty cache."""
-    with open_empty_store() as store:
+    with open_empty_parts() as store:
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
 

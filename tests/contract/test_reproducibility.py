@@ -7,7 +7,9 @@ import json
 import multiprocessing
 import os
 import pickle
+import random
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
@@ -18,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from aragorn.__main__ import main
+from aragorn.cache import CHECKSUMS_FILE
 from aragorn.engine.base import Item, LocalEngine, Result
 
 from tests.conftest import read_files, write_tiny_ranker
@@ -199,14 +202,14 @@ def test_order_of_arguments_and_files_does_not_affect_runs(
 
 @pytest.mark.parametrize("name", KINDS)
 def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) -> None:
-    """Stop the first execution before it renames an 8th complete file, the second before a 14th,
+    """Stop the first execution before it renames a third complete file, the second before a fifth,
     and so on."""
     replace, renames, stops = Path.replace, 0, 0
 
     def replace_or_stop(old: Path, new: Path) -> Path:
         nonlocal renames, stops
         renames += 1
-        if renames > 7 + 6 * stops:
+        if renames > 2 + 2 * stops:
             renames, stops = 0, stops + 1
             raise KeyboardInterrupt
         return replace(old, new)
@@ -220,6 +223,29 @@ def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) ->
     run, expected = f"aragorn-{name}.txt", complete.read_cache()
     assert read_files(fresh.output)[run] == read_files(complete.output)[run]
     assert fresh.read_cache() == {file: expected[file] for file in fresh.read_cache()}
+
+
+@pytest.mark.parametrize("n_kills", [4, pytest.param(200, marks=pytest.mark.slow)])
+def test_killed_executions_resume(n_kills: int, complete: Ranking, fresh: Ranking) -> None:
+    """Kill executions at random times; start again from nothing when one is finished."""
+    rng, n_finished = random.Random(0), 0
+    for index in range(n_kills):
+        process = multiprocessing.get_context("fork").Process(target=fresh.rank)
+        process.start()
+        process.join(rng.uniform(0, 4))
+        if process.exitcode is None:
+            os.kill(process.pid or 0, signal.SIGTERM if index % 2 else signal.SIGKILL)
+            process.join()
+        else:
+            assert process.exitcode == 0
+            n_finished += 1
+            assert read_files(fresh.output) == read_files(complete.output)
+            shutil.rmtree(fresh.output)
+            shutil.rmtree(fresh.cache)
+    assert n_finished < n_kills
+    assert fresh.rank() == read_files(complete.output)
+    assert fresh.read_cache() == complete.read_cache()
+    assert not [*fresh.output.glob(".*")]
 
 
 def reverse(file: Path) -> None:
@@ -252,7 +278,7 @@ CONTENTS = (
     "null",
     "{}",
     "\udcff",
-    '{"inputs": {}, "files": {"part-00000.npy": 7}}',
+    '{"lengths.npy": 7}',
     DEEP,
 )
 
@@ -260,16 +286,15 @@ CONTENTS = (
 @pytest.mark.parametrize(
     ("results", "damages", "message"),
     [
-        # all but manifests
-        ("cache/*/[!m]*", [*DAMAGES.values()], "checksum mismatch; rebuilding the file"),
+        ("cache/**/*", [*DAMAGES.values()], "checksum mismatch; rebuilding it"),
         ("out/aragorn-*.txt", [*DAMAGES.values()], ""),
         (
-            "cache/*/manifest.json",
+            "cache/*/checksums.json",
             [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS],
             "",
         ),
     ],
-    ids=["artifacts", "runs", "manifests"],
+    ids=["files", "runs", "checksums"],
 )
 def test_damaged_results_are_rebuilt(
     results: str,
@@ -284,7 +309,11 @@ def test_damaged_results_are_rebuilt(
     for file, damage in zip(
         sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False
     ):
-        damage(file)
+        if file.is_file() and ("checksums" in results or file.name != CHECKSUMS_FILE):
+            damage(file)
+    if "checksums" in results:  # read the files
+        for file in copy.cache.glob("ranking-*"):
+            file.unlink()
     if not results.startswith("out"):
         shutil.rmtree(copy.output)
     assert copy.rank() == read_files(complete.output)
@@ -325,7 +354,7 @@ def test_complete_results_are_reused(
 ) -> None:
     for function in (
         "systems.execution.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
-        "retrieval.latent._build_index", "retrieval.dense._encode_missing", "io.touche.read_arguments",
+        "retrieval.latent.build_latent_index", "retrieval.dense._encode_missing", "io.touche.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail
     shutil.rmtree(copy.output)

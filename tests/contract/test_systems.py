@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
 from aragorn.search.corpus import Corpus
 from aragorn.search.searcher import Searcher, SearchOptions
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
@@ -37,7 +37,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def open_execution(
     checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None
 ) -> Iterator[Execution]:
-    with CacheDirectory(None, source) as cache:
+    with open_cache(None, source) as cache:
         yield Execution(
             Dataset(source, input_run=run, qid=qid), CheckpointStore(checkpoints), CPU, cache
         )

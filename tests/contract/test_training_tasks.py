@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import torch
 from aragorn.errors import InputError, TrainingError, UsageError
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.__main__ import main
 from aragorn_training.data.distillation import get_table_path
@@ -148,10 +148,10 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
         for n in range(12)
         for i in range(8)
     ]
-    store = ArtifactStore(
+    store = RecordedFiles(
         get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}}
     )
-    store.build_files(
+    store.build(
         [get_table_path(work).name],
         lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file),
     )
@@ -271,8 +271,8 @@ def test_stopped_runs_resume_with_the_same_bytes(
     ):
         train(replace(recipe, seed=1), work, resumed)
     with (
-        patch("aragorn_training.fitting.fit.code_fingerprint", return_value="edited"),
-        pytest.raises(UsageError, match="other code"),
+        patch("aragorn_training.fitting.fit.describe_versions", return_value="edited"),
+        pytest.raises(UsageError, match="another version"),
     ):
         train(recipe, work, resumed)
     (run_dir / "state.pt").write_bytes(b"garbage")

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from aragorn.__main__ import main
+from aragorn.cache import Parts
 from aragorn.engine import ray_engine
 from aragorn.engine.base import CPU
 from aragorn.engine.factory import open_engine
@@ -22,7 +23,6 @@ from aragorn.engine.shards import Shard, compute_shards
 from aragorn.models.ranker import Ranker
 from aragorn.retrieval import dense
 from aragorn.signals import SIGNAL_EXIT_CODES
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.systems import neural
 from ray.cluster_utils import Cluster
 
@@ -109,25 +109,25 @@ def find_busy_worker(traces: Path) -> int:
 def test_ray_survives_lost_workers_and_nodes(
     nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    traces, written_names, write = tmp_path / "traces", list[str](), ArtifactStore.write
+    traces, written_names, write = tmp_path / "traces", list[str](), Parts.write
     traces.mkdir()
     shards = [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(14)]
-    third_node, store = nodes.add_node(**NODE), ArtifactStore(tmp_path / "cache", {})
+    third_node, store = nodes.add_node(**NODE), Parts(tmp_path / "cache")
 
-    def write_and_kill(store: ArtifactStore, name: str, *args: Any) -> None:
+    def write_and_kill(parts: Parts, name: str, *args: Any) -> None:
         written_names.append(name)
         if len(written_names) == 2:
             os.kill(find_busy_worker(traces), signal.SIGKILL)
         if len(written_names) == 5:
             nodes.remove_node(third_node, allow_graceful=False)
-        write(store, name, *args)
+        write(parts, name, *args)
 
-    monkeypatch.setattr(ArtifactStore, "write", write_and_kill)
+    monkeypatch.setattr(Parts, "write", write_and_kill)
     with open_engine(f"ray://{nodes.address}") as engine:
         content = compute_shards(
             partial(compute_slowly, traces), shards, store, engine, CPU, "killed", "parts"
         )
-    assert sorted(written_names) == [shard.file_name for shard in shards]  # each once
+    assert sorted(written_names) == [shard.name for shard in shards]  # each once
     assert [content(index) for index in range(14)] == [b"%d" % index * 1000 for index in range(14)]
     assert len(list(traces.iterdir())) > 14  # lost shards were recomputed
 
@@ -146,7 +146,7 @@ def test_ray_errors_are_reported(
         neural.score_documents,
     )
     with monkeypatch.context() as patch:
-        patch.setattr(ray_engine, "program_fingerprint", lambda: "fingerprint of another version")
+        patch.setattr(ray_engine, "hash_package", lambda: "fingerprint of another version")
         assert rank_all("out", *flags) == 2
     assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
     weights = checkpoints_copy / "knrm" / "model.safetensors"

@@ -12,22 +12,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.retrieval import dense
-from aragorn.retrieval.vector_store import VECTORS_FILE, VectorStore
+from aragorn.retrieval.vector_store import VectorStore
 from aragorn.search.corpus import Corpus
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import Searcher
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.execution import CheckpointStore, Execution, iter_components
 
 from tests.conftest import SAMPLE
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
-RECORD_SIZE = 16 + 2 * 384 + 8
+RECORD_SIZE = 16 + 2 * 384
 CHECKPOINTS, STAGE = CheckpointStore(CHECKPOINT_DIR), get_system("fusion").stage
 Answers = dict[str, str]
 
@@ -64,7 +64,7 @@ def ask(
 
 
 def build_index(corpus: Corpus, cache_dir: Path) -> None:
-    with CacheDirectory(cache_dir, Path()) as cache:
+    with open_cache(cache_dir, Path()) as cache:
         build_indexes([*iter_components(STAGE)], Execution(corpus, CHECKPOINTS, CPU, cache))
 
 
@@ -72,39 +72,40 @@ def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:
     append = VectorStore.append
 
     def append_and_die(store: VectorStore, keys: Sequence[bytes], vectors: np.ndarray) -> None:
-        append(store, keys, vectors)
-        if store.file.stat().st_size > 20 * RECORD_SIZE:
-            os.truncate(store.file, store.file.stat().st_size - 5)
+        if len(store.parts.get_names()) > 2:
+            (store.parts.path / ".part.0-1-2.part").write_bytes(b"incomplete")
             os.kill(os.getpid(), signal.SIGKILL)
+        append(store, keys, vectors)
 
     VectorStore.append = append_and_die  # type: ignore[method-assign]
     ask(corpus, cache_dir)
 
 
 def start_and_kill(corpus: Corpus, cache_dir: Path) -> None:
-    """Start a process that is killed in the middle of an append."""
+    """Start a process that is killed when it has appended three parts."""
     process = multiprocessing.get_context("fork").Process(
         target=ask_until_killed, args=(corpus, cache_dir)
     )
     process.start()
     process.join()
-    [file] = cache_dir.rglob(VECTORS_FILE)
-    assert (process.exitcode, file.stat().st_size % RECORD_SIZE) == (
-        -signal.SIGKILL,
-        RECORD_SIZE - 5,
-    )
+    assert process.exitcode == -signal.SIGKILL
+    assert len(read_vectors(cache_dir)) > 16
 
 
 def read_vectors(cache_dir: Path) -> dict[bytes, bytes]:
     """Map the key of each vector to its bytes."""
-    [file] = cache_dir.rglob(VECTORS_FILE)
-    content = file.read_bytes()
-    records = [
-        content[start : start + RECORD_SIZE] for start in range(0, len(content), RECORD_SIZE)
+    [folder] = cache_dir.glob("vectors-*")
+    store = VectorStore(Parts(folder), 384)
+    parts = [store._read_part(name) for name in Parts(folder).get_names()]
+    keys = [
+        part[0][start : start + 16]
+        for part in parts
+        if part
+        for start in range(0, len(part[0]), 16)
     ]
-    vectors = {record[:16]: record[16:] for record in records}
-    assert len(vectors) == len(records)  # each text was encoded once
-    return vectors
+    assert len(set(keys)) == len(keys)  # each text was encoded once
+    rows = store.find(keys)
+    return {key: store.vectors[row].tobytes() for key, row in zip(keys, rows, strict=True)}
 
 
 @pytest.fixture(scope="module")

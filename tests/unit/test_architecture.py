@@ -4,8 +4,9 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from aragorn.storage.code_fingerprint import SOURCE_DIRS, find_module_file
+from tests.conftest import ROOT
 
+SOURCE_DIRS = {"aragorn": ROOT / "submission", "aragorn_training": ROOT / "training"}
 # a package may import from the layers above its own in this list; aragorn never imports
 # aragorn_training
 LAYERS = [
@@ -37,6 +38,10 @@ LAYERS = [
     ["aragorn_training's commands"],
 ]
 LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+STORAGE = {
+    "cache",
+    "versions",
+}  # modules of aragorn that belong to the layer of its package storage
 COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain"}
 PLACES = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
@@ -51,6 +56,16 @@ PLACES = {  # libraries, and the start of the paths that may import them
 NOT_IN_RANKERS = {"pandas", "pathlib", "json", "numpy"}  # networks access neither files nor frames
 FILES = sorted(file for source in SOURCE_DIRS.values() for file in source.rglob("*/**/*.py"))
 FRONT = SOURCE_DIRS["aragorn"] / "aragorn" / "__init__.py"  # offers `aragorn.search` on first use
+
+
+def find_module_file(module: str) -> Path | None:
+    """Return the file of a project module from its dotted name; None for other modules."""
+    package, *names = module.split(".")
+    if package not in SOURCE_DIRS:
+        return None
+    stem = SOURCE_DIRS[package].joinpath(package, *names)
+    files = (stem.with_suffix(".py"), stem / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
 
 
 def list_imports(file: Path) -> set[str]:
@@ -84,6 +99,8 @@ def get_path(file: Path) -> Path:
 def get_package(file: Path) -> str:
     """Return the package of a file as a path; the commands of a program count as one package."""
     path = get_path(file)
+    if len(path.parts) == 2 and path.stem in STORAGE:
+        return f"{path.parts[0]}/storage"
     if path.as_posix() in ("aragorn/verbs.py", "aragorn_training/options.py"):
         return path.with_suffix("").as_posix()
     is_command = path.parts[1] == "commands" or (len(path.parts) == 2 and path.stem in COMMANDS)

@@ -18,15 +18,9 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import torch
+from aragorn.cache import Parts, decode_npy, encode_npy
 from aragorn.cpu_cores import count_cpu_cores
 from aragorn.progress import configure_logging, track_weighted
-from aragorn.storage.artifact_store import (
-    ArtifactStore,
-    decode_npy,
-    encode_npy,
-    write_journaled_artifact,
-)
-from aragorn.storage.atomic_files import remove_stale_files
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +57,9 @@ def map_cached(
     Returns:
         Results by argument, in the order of the arguments.
     """
-    store = ArtifactStore(cache_dir / f"{name}-results", {})
-    remove_stale_files(store.directory)
-    files = {argument: _hash((key, identify(argument))) for argument in arguments}
-    contents = {argument: store.read(file) for argument, file in files.items()}
+    parts = Parts(cache_dir / f"{name}-results")
+    names = {argument: _hash((key, identify(argument))) for argument in arguments}
+    contents = {argument: parts.read(part) for argument, part in names.items()}
     results = {
         argument: msgspec.msgpack.decode(content, type=result_type, dec_hook=_decode_array)
         for argument, content in contents.items()
@@ -74,21 +67,23 @@ def map_cached(
     }
     if results:
         log.info("%s: %d of %d results cached", name, len(results), len(arguments))
-    jobs = [(argument, store.directory / files[argument]) for argument in arguments]
+    jobs = [(argument, names[argument]) for argument in arguments]
     jobs = [job for job in jobs if job[0] not in results]
     if jobs:
-        completions = map_parallel(partial(_compute, function), jobs, process_count)
+        completions = map_parallel(partial(_compute, function, parts), jobs, process_count)
         calls = ((completion, 1) for completion in completions)
         for (argument, _), result in track_weighted(calls, len(jobs), name, "calls"):
             results[argument] = result
     return {argument: results[argument] for argument in arguments}
 
 
-def _compute(function: Callable[[Argument], Result], job: tuple[Argument, Path]) -> Result:
-    """Call a function and cache the result in a file."""
-    argument, file = job
+def _compute(
+    function: Callable[[Argument], Result], parts: Parts, job: tuple[Argument, str]
+) -> Result:
+    """Call a function and keep the result as a part."""
+    argument, part = job
     result = function(argument)
-    write_journaled_artifact(file, msgspec.msgpack.encode(result, enc_hook=encode_npy))
+    parts.write(part, msgspec.msgpack.encode(result, enc_hook=encode_npy))
     return result
 
 

@@ -28,7 +28,7 @@ from aragorn.engine.base import Engine, Item, Result
 from aragorn.errors import SubmissionError, UsageError
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES, on_interrupt
-from aragorn.storage.code_fingerprint import program_fingerprint
+from aragorn.versions import hash_package
 
 TASKS_PER_WORKER = 2  # tasks queued per worker, so that no worker waits
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -68,7 +68,7 @@ class RayEngine(Engine):
             {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
         )
         remote_function = self._remote_function.options(num_cpus=1, **resources)
-        function_ref, fingerprint = ray.put(pickle.dumps(function)), program_fingerprint()
+        function_ref, fingerprint = ray.put(pickle.dumps(function)), hash_package()
         pending_items = iter(items)
         running_tasks: dict[ray.ObjectRef[Result], int] = {}
         try:
@@ -169,7 +169,7 @@ def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
     if gpu_ids:
         torch.cuda.set_device(find_gpu_index(gpu_ids[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
-        if program_fingerprint() != fingerprint:
+        if hash_package() != fingerprint:
             raise UsageError(
                 f"{PACKAGE_DIR}: code version differs from the driver's; install the same version on all nodes"
             )

@@ -13,6 +13,8 @@ import numpy as np
 
 from aragorn.fusion.weighted_sum import compute_z_scores
 
+VERSION = 1  # of scores of the same parameters
+
 # difference between the lowest score of a re-ranked document and the next document's score
 SCORE_GAP = 1.0
 

@@ -15,6 +15,8 @@ from msgspec import Meta
 
 from aragorn.rankings import MAX_DEPTH
 
+VERSION = 1  # of scores of the same model
+
 PAIR_COLUMNS = ["qid", "docno"]
 LENGTH_FEATURE = "length"  # reserved as a member name
 UPPER_BOUND = 1e9  # exclusive bound on the absolute value of parameters

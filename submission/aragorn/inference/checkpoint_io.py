@@ -34,11 +34,15 @@ from aragorn.storage.checkpoint_directory import (
     CONFIG,
     as_checkpoint_errors,
     read_json,
+    read_provenance,
     require_hashes,
     verify_files,
 )
 
+VERSION = 1  # of what is loaded from the same checkpoint
+
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
+TOKENISER_FILES = ("vocabulary.txt", "tokenizer.json")
 PROBE_TEXTS_CHANGED = (
     "the stored probe texts differ from those of this version; retrain the network"
 )
@@ -109,8 +113,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         """
         hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
         with as_checkpoint_errors(directory):
-            config = read_json(directory / CONFIG)
-            del config["version"]
+            config = _read_config(directory)
             with SkipInitialisation():
                 network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
@@ -138,15 +141,22 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
         for stored_entry, recomputed_entry in zip(stored_probe, recomputed_probe, strict=True):
             stored_entry.check_reproduced(directory / PROBE_FILE, recomputed_entry)
-        fingerprint_source = json.dumps(
-            [config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True
-        )
-        return cls(
-            network,
-            tokeniser,
-            hashlib.sha256(fingerprint_source.encode()).hexdigest(),
-            directory.absolute(),
-        )
+        return cls(network, tokeniser, read_fingerprint(directory), directory.absolute())
+
+    @classmethod
+    def read_network_class(cls, directory: Path) -> type[NetworkT]:
+        """Return the class of a checkpoint's network; load no weights.
+
+        Raises:
+            CheckpointError: If config.json is missing, damaged or names no network.
+        """
+        with as_checkpoint_errors(directory):
+            return cls.find_network_class(_read_config(directory)[cls.name_key])
+
+    @staticmethod
+    @abstractmethod
+    def find_network_class(name: str) -> type[NetworkT]:
+        """Return the network class with this name. Raises UsageError if there is none."""
 
     @classmethod
     @abstractmethod
@@ -186,6 +196,27 @@ def _load_in_worker(
             f"process's ({fingerprint[:12]}…); copy the main process's checkpoint to this path"
         )
     return checkpoint
+
+
+def read_fingerprint(directory: Path) -> str:
+    """Hash config.json and, as listed in provenance.json, weights and tokeniser; load no network.
+
+    Raises:
+        CheckpointError: If a file is missing, damaged or malformed.
+    """
+    hashes = read_provenance(directory).files
+    [tokeniser_file] = {*TOKENISER_FILES} & {*hashes} or {""}
+    require_hashes(directory, hashes, (WEIGHTS_FILE, tokeniser_file or TOKENISER_FILES[0]))
+    with as_checkpoint_errors(directory):
+        parts = [_read_config(directory), hashes[WEIGHTS_FILE], hashes[tokeniser_file]]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    """Read config.json without the version of the package that wrote it."""
+    config: dict[str, Any] = read_json(directory / CONFIG)
+    del config["version"]
+    return config
 
 
 def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:

@@ -1,7 +1,4 @@
-"""Enrich a whole collection in cached shards.
-
-part-*.msgpack  word frequencies of a shard's documents, in order
-"""
+"""Enrich a whole collection in cached shards: the word frequencies of their documents, in order."""
 
 import logging
 import time
@@ -13,12 +10,14 @@ import msgspec
 import numpy as np
 import torch
 
+from aragorn.cache import Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.tagger import TokenAnnotation
-from aragorn.storage.artifact_store import ArtifactStore
+
+VERSION = 1  # of word frequencies of the same tagger
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +37,20 @@ def enrich_collection(
     load_texts: Callable[[Sequence[str]], Sequence[str]],
     checkpoint: TaggerCheckpoint,
     device: torch.device,
-    store: ArtifactStore,
+    parts: Parts,
     engine: Engine = LOCAL_ENGINE,
 ) -> FrequencyLoader:
     """Enrich all documents in cached shards; return a function that loads the word frequencies of
     documents by position.
 
     If shards are missing, the expected time and size are logged first. `load_texts` loads the texts
-    of documents by docno, in order. `store`'s cache key must depend on the documents, their texts,
-    the checkpoint and the device.
+    of documents by docno, in order. `parts` are of the same documents, checkpoint and device.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
         shard_docnos, file_name = (
             docnos[start : start + SHARD_SIZE],
-            f"part-{start // SHARD_SIZE:06}.msgpack",
+            f"{start // SHARD_SIZE:06}",
         )
         return Shard(
             file_name, len(shard_docnos), partial(load_texts, shard_docnos), can_load_remotely=True
@@ -62,7 +60,8 @@ def enrich_collection(
         [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)],
         checkpoint.network.get_name(),
     )
-    missing_count = sum(shard.unit_count for shard in shards if shard.file_name not in store)
+    finished = set(parts.get_names())
+    missing_count = sum(shard.unit_count for shard in shards if shard.name not in finished)
     if missing_count:
         sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing_count // SAMPLE_INTERVAL))
         rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
@@ -84,7 +83,7 @@ def enrich_collection(
                 name,
             )
     read_shard = compute_shards(
-        partial(encode_shard, checkpoint, device), shards, store, engine, device, name, "documents"
+        partial(encode_shard, checkpoint, device), shards, parts, engine, device, name, "documents"
     )
 
     def load_frequencies(start: int, end: int) -> Sequence[WordFrequencies]:

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from aragorn.cache import Parts, decode_npy, encode_npy
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError
@@ -17,9 +18,10 @@ from aragorn.inference.checkpoint_io import NetworkCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread
 from aragorn.models.padding import PaddedTexts, TokenIds
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
-from aragorn.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 from aragorn.text.tokenisers import Tokeniser
 from aragorn.timing import Stopwatch
+
+VERSION = 1  # of scores of the same network
 
 
 class TokenCache:
@@ -247,13 +249,13 @@ def score_documents(
     token_cache: TokenCache,
     checkpoint: LoadedRanker,
     device: torch.device,
-    store: ArtifactStore,
+    parts: Parts | None,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
     """Compute the scores (N,) float32 of pairs `qid docno` in cached shards, so that an interrupted
     execution can resume.
 
-    `store`'s cache key must depend on the pairs, their texts, the checkpoint and the device.
+    `parts` are of the same pairs, texts, checkpoint and device; with None, shards are not cached.
 
     Raises:
         CheckpointError: If a score is not finite.
@@ -270,12 +272,12 @@ def score_documents(
     items = scorer.select_items(tokenised_pairs)
     batches = scorer.make_batches(items, _get_batch_size(ranker, device))
     shards = [
-        Shard(f"part-{index:05}.npy", sum(map(len, group)), partial(_extract_shard, items, group))
+        Shard(f"{index:05}", sum(map(len, group)), partial(_extract_shard, items, group))
         for index, group in enumerate(_group_batches(batches, ranker.shard_size))
     ]
     name = ranker.get_name()
     read_shard = compute_shards(
-        scorer.compute_npy, shards, store, engine, device, name, scorer.unit
+        scorer.compute_npy, shards, parts, engine, device, name, scorer.unit
     )
     outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
     scores = _restore_order(np.concatenate(outputs), batches)

@@ -107,6 +107,8 @@ class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
     name_key = "ranker"
     probe_type = RankerProbe
 
+    find_network_class = staticmethod(get_ranker_class)
+
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[Ranker, Tokeniser]:
         fields = msgspec.convert(config, RankerConfig)

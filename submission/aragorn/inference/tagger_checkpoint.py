@@ -85,6 +85,8 @@ class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
     name_key = "tagger"
     probe_type = TaggerProbe
 
+    find_network_class = staticmethod(get_tagger_class)
+
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[Tagger[Any], PassageTokeniser[Any]]:
         fields = msgspec.convert(config, TaggerConfig)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from aragorn.cache import Cache
 from aragorn.errors import InputError
 from aragorn.io.document_store import create_database, fetch_rows
 from aragorn.io.touche import PORTALS, Argument, read_arguments
-from aragorn.storage.cache_directory import CacheDirectory
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +50,12 @@ class MetadataStore:
         return {docno: ArgumentMetadata(stance, portal) for docno, stance, portal in rows}
 
 
-def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory) -> MetadataStore:
+def open_metadata(files: Sequence[Path], fingerprint: str, cache: Cache) -> MetadataStore:
     """Open the metadata of args.me files; build the store if it is not cached under `fingerprint`,
     a hash of the files."""
 
-    def build(path: Path) -> None:
-        with create_database(path) as database:
+    def build(directory: Path) -> None:
+        with create_database(directory / DATABASE_FILE) as database:
             database.execute(
                 "create table origins (docno text primary key, stance text, portal text) without rowid"
             )
@@ -64,8 +64,8 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
                     "insert or ignore into origins values (?, ?, ?)", _read_rows(file)
                 )
 
-    store = cache.open_store("origins", f"{fingerprint} {SCHEMA_VERSION}")
-    return MetadataStore(*store.build_files([DATABASE_FILE], build))
+    directory = cache.directory("origins", f"{fingerprint} {SCHEMA_VERSION}", build)
+    return MetadataStore(directory / DATABASE_FILE)
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:

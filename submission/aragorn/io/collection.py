@@ -9,6 +9,8 @@ import pandas as pd
 
 from aragorn.errors import InputError
 
+VERSION = 1  # of the documents that are selected
+
 log = logging.getLogger(__name__)
 
 # whitespace tokens; shorter texts are not arguments (Entezari 2020, section 3.3)

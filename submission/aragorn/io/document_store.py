@@ -6,6 +6,7 @@ the minimum length collection.msgpack  docnos of the collection, ascending
 
 import errno
 import sqlite3
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -15,12 +16,14 @@ from typing import Any, Self
 import msgspec
 import pandas as pd
 
+from aragorn.cache import Cache
 from aragorn.errors import OutputError
+from aragorn.io import collection, tirex, touche
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
 from aragorn.io.dataset import Dataset
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.cache_directory import CacheDirectory
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.versions import describe_versions
+
+VERSION = 1  # of the tables
 
 DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
 
@@ -87,32 +90,19 @@ class DocumentStore:
         return fetch_rows(self._directory / DOCUMENTS_FILE, statement, *arrays)
 
 
-def input_code_fingerprint() -> str:
-    """Return the fingerprint of the code that reads an input; part of the cache key of every
-    artifact computed from it."""
-    return code_fingerprint(__name__)
-
-
-def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
+def open_document_store(dataset: Dataset, cache: Cache) -> DocumentStore:
     """Open the document store of an input in `cache`; build it if it is not cached."""
-    store = cache.open_store(
-        "documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}"
-    )
     min_words = dataset.min_premise_words
-    if not _is_complete(store):
-        with store.lock() as is_reloaded:
-            if not (is_reloaded and _is_complete(store)):
-                [file] = store.build_files(
-                    [DOCUMENTS_FILE], lambda path: _write_documents(dataset, path)
-                )
-                store.write(
-                    COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(file, min_words))
-                )
-    return DocumentStore(store.directory, min_words)
 
+    def build(directory: Path) -> None:
+        file = directory / DOCUMENTS_FILE
+        _write_documents(dataset, file)
+        docnos = _select_collection(file, min_words)
+        (directory / COLLECTION_FILE).write_bytes(msgspec.msgpack.encode(docnos))
 
-def _is_complete(store: ArtifactStore) -> bool:
-    return all(store.get_valid_key(name) is not None for name in (DOCUMENTS_FILE, COLLECTION_FILE))
+    versions = describe_versions(touche, tirex, collection, sys.modules[__name__])
+    key = f"{dataset.corpus_fingerprint} {versions}"
+    return DocumentStore(cache.directory("documents", key, build), min_words)
 
 
 def _write_documents(dataset: Dataset, file: Path) -> None:

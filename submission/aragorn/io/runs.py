@@ -27,6 +27,8 @@ from aragorn.io.trec import (
 )
 from aragorn.rankings import rank_by_score_stable
 
+VERSION = 1  # of the order of an input run
+
 log = logging.getLogger(__name__)
 
 RUN_FILES = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory

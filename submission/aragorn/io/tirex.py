@@ -24,6 +24,8 @@ from aragorn.errors import InputError, abbreviate
 from aragorn.io.files import ID_RULE, is_invalid_id, read_jsonl
 from aragorn.io.touche import describe_invalid_qid
 
+VERSION = 1  # of topics, documents and candidates read from the same files
+
 log = logging.getLogger(__name__)
 
 QUERIES_FILE = "queries.jsonl"

@@ -33,6 +33,8 @@ from aragorn.io.files import (
 )
 from aragorn.timing import pause_gc
 
+VERSION = 1  # of topics and documents read from the same files
+
 log = logging.getLogger(__name__)
 
 TOPIC_FILES = "topics*.xml"

@@ -276,6 +276,8 @@ class BERTNetwork(Network):
     """A network with a BERT encoder, whose frozen layers checkpoints omit if they are those of the
     pretrained encoder."""
 
+    version = 1
+
     half_precision_prefixes = ("encoder.",)
     encoder: Encoder
 

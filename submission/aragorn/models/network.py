@@ -32,6 +32,7 @@ class Network(nn.Module):
     """
 
     Config: ClassVar[type[Any]]
+    version: ClassVar[int]  # raised when outputs of the same weights change
     # prefixes of tensors stored in float16
     half_precision_prefixes: ClassVar[tuple[str, ...]] = ("embedding.",)
 

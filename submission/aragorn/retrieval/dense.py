@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from aragorn.cache import Cache, decode_npy, encode_npy
 from aragorn.context import set_variable
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.errors import OutputError
@@ -32,9 +33,9 @@ from aragorn.progress import track_weighted
 from aragorn.retrieval.encoding_estimate import EncodingEstimate, encoding_listener
 from aragorn.retrieval.sparse_matrix import select_top_k
 from aragorn.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
-from aragorn.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
-CONCLUSIONS_FILE = "names.msgpack"
+VERSION = 1  # of vectors and cosine similarities
+
 SHARD_SIZE = 1024  # texts per shard
 # texts by which the time of encoding is estimated; fewer texts are encoded without an estimate
 SAMPLE_SIZE = 16
@@ -149,7 +150,7 @@ def load_or_build_dense_index(
         rows = store.find(keys)
         if (rows < 0).any():
             raise OutputError(
-                f"{store.file}: vectors that were just written are damaged; check the disk and delete the file"
+                f"{store.parts.path}: vectors that were just written are damaged; check the disk and delete the folder"
             )
     return DenseIndex(texts.names, store.vectors, rows)
 
@@ -216,13 +217,12 @@ def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
 
 
 def group_by_conclusion(
-    load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore
+    load_conclusions: Callable[[], pd.DataFrame], cache: Cache, key: str
 ) -> dict[str, list[str]]:
     """Map each distinct conclusion of the collection `docno conclusion` that `load_conclusions`
     returns to its docnos.
 
-    Conclusions and docnos are ascending. The result is cached in `store`, whose cache key must
-    depend on the collection.
+    Conclusions and docnos are ascending. The result is cached; `key` must depend on the collection.
     """
 
     def build() -> bytes:
@@ -234,9 +234,8 @@ def group_by_conclusion(
             docnos.setdefault(conclusion, []).append(docno)
         return msgspec.msgpack.encode(docnos)
 
-    return msgspec.msgpack.decode(
-        store.load_or_build(CONCLUSIONS_FILE, build), type=dict[str, list[str]]
-    )
+    content = cache.get_or_build("conclusion-groups", key, build)
+    return msgspec.msgpack.decode(content, type=dict[str, list[str]])
 
 
 def encode_queries(

@@ -6,8 +6,7 @@ positions in the collection, values are float32.
 """
 
 import logging
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from aragorn.cache import Parts, decode_npy, encode_npy
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import abbreviate
@@ -26,23 +26,27 @@ from aragorn.models.padding import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.rankings import MAX_DEPTH
 from aragorn.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards, select_top_k
-from aragorn.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
+
+VERSION = 1  # of postings and scores
 
 log = logging.getLogger(__name__)
 
 # documents per batch; without hidden layers, SNRM convolves each distinct word of a batch once
 BATCH_SIZE = 2048
 SHARD_SIZE = 4096  # documents per shard
-SHARDS_DIR = "parts"
 POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
 class LatentIndex:
     """Inverted index from latent terms to the documents that contain them, with weights."""
 
-    def __init__(self, files: Sequence[Path], size: int) -> None:
-        """Open the files, in the order of `CSR_FILES`, of an index of `size` documents."""
+    def __init__(self, directory: Path, size: int) -> None:
+        """Open the index of `size` documents in a directory."""
+        files = [directory / name for name in CSR_FILES]
         self._postings, self._size = CSRMatrix(files), size
+        megabytes = sum(file.stat().st_size for file in files) / 1e6
+        message = "latent index: %d documents, %.2f %% zero weights, %.1f MB"
+        log.info(message, size, 100 * self.sparsity, megabytes)
 
     @property
     def sparsity(self) -> float:
@@ -57,35 +61,6 @@ class LatentIndex:
             documents, weights = self._postings.get_row(int(term))
             scores[documents] += query[term] * weights
         return scores
-
-
-def load_or_build_latent_index(
-    docnos: list[str],
-    load_premises: Callable[[list[str]], pd.DataFrame],
-    checkpoint: RankerCheckpoint,
-    device: torch.device,
-    store: ArtifactStore,
-    engine: Engine = LOCAL_ENGINE,
-) -> LatentIndex:
-    """Load the latent index of a collection from the cache, or build it, resuming from completed
-    shards.
-
-    `load_premises` loads `docno premise` by docno, in order. The checkpoint must be of a
-    LatentRanker. `store`'s cache key must depend on the documents, the checkpoint and the device.
-    """
-    files = store.build_files(
-        CSR_FILES, partial(_build_index, docnos, load_premises, checkpoint, device, store, engine)
-    )
-    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
-    index = LatentIndex(files, len(docnos))
-    size = sum(file.stat().st_size for file in files) / 1e6
-    log.info(
-        "latent index: %d documents, %.2f %% zero weights, %.1f MB",
-        len(docnos),
-        100 * index.sparsity,
-        size,
-    )
-    return index
 
 
 def search(
@@ -116,44 +91,43 @@ def search(
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 
 
-def _build_index(
+def build_latent_index(
+    directory: Path,
     docnos: list[str],
     load_premises: Callable[[list[str]], pd.DataFrame],
     checkpoint: RankerCheckpoint,
     device: torch.device,
-    store: ArtifactStore,
-    engine: Engine,
-    *files: Path,
+    parts: Parts,
+    engine: Engine = LOCAL_ENGINE,
 ) -> None:
-    """Compute the postings of all shards, then merge them by latent term."""
+    """Compute the postings of all shards that `parts` lacks, then merge them by latent term into
+    the files of a `LatentIndex`.
+
+    `load_premises` loads `docno premise` by docno, in order. The checkpoint must be of a
+    LatentRanker.
+    """
     with torch.inference_mode():
         latent_size = _get_latent_ranker(checkpoint).cpu().encode(*pad([[]])).shape[1]
 
     def make_shard(start: int) -> Shard[tuple[int, list[str]]]:
         shard = docnos[start : start + SHARD_SIZE]
         return Shard(
-            f"{start:09}.npy",
+            f"{start:09}",
             len(shard),
             lambda: (start, load_premises(shard)["premise"].tolist()),
             True,
         )
 
     shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
-    encode, shard_store = (
-        partial(encode_shard, checkpoint, device),
-        ArtifactStore(store.directory / SHARDS_DIR, {}),
-    )
-    read_shard = compute_shards(
-        encode, shards, shard_store, engine, device, "latent index", "documents"
-    )
+    encode = partial(encode_shard, checkpoint, device)
+    read_shard = compute_shards(encode, shards, parts, engine, device, "latent index", "documents")
 
     def iter_shards() -> Iterator[np.ndarray]:
         return map(decode_npy, map(read_shard, range(len(shards))))
 
     counts = [np.bincount(shard["term"], minlength=latent_size) for shard in iter_shards()]
-    merge_shards(
-        ((shard["document"], shard["weight"]) for shard in iter_shards()), counts, np.float32, files
-    )
+    postings = ((shard["document"], shard["weight"]) for shard in iter_shards())
+    merge_shards(postings, counts, np.float32, [directory / name for name in CSR_FILES])
 
 
 def encode_shard(

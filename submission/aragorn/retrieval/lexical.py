@@ -28,6 +28,8 @@ from aragorn.retrieval.term_weighting import (
     dirichlet_term_weight,
 )
 
+VERSION = 1  # of queries, expansion, scores and their order
+
 UPPER_BOUND = 1e9  # exclusive upper bound of parameters
 NonNegative = Annotated[float, Meta(ge=0, lt=UPPER_BOUND)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]

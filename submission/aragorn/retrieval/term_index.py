@@ -12,7 +12,6 @@ documents-*.npy  documents × terms: the same frequencies
 """
 
 import logging
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.retrieval.fields import Fields, select_texts
@@ -35,14 +35,14 @@ from aragorn.retrieval.sparse_matrix import (
     merge_shards,
     write_npy,
 )
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, split_tokens
+
+VERSION = 1  # of the files of an index
 
 log = logging.getLogger(__name__)
 
 SHARD_SIZE = 16384  # documents per shard
 TOKENISE_BATCH = 256  # documents per batch
-SHARDS_DIR = "parts"
 MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
 INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
 
@@ -68,9 +68,9 @@ class TermIndex:
     """Memory-mapped inverted and forward index of term frequencies, with the collection
     statistics."""
 
-    def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
-        """Open the files, in the order of `INDEX_FILES`, of an index that was built with these
-        settings."""
+    def __init__(self, directory: Path, settings: IndexSettings) -> None:
+        """Open the index in a directory, which was built with these settings."""
+        files = [directory / name for name in INDEX_FILES]
         self._settings, self.analyser = settings, TermAnalyser(settings.stemmer)
         terms, cf, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
@@ -81,6 +81,9 @@ class TermIndex:
             np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(cf))
         )
         self.token_count = int(self.lengths.sum(dtype=np.int64))
+        size = sum(file.stat().st_size for file in files) / 1e6
+        message = "term index: %d documents, %d terms, %d tokens, %.1f MB"
+        log.info(message, len(self.lengths), len(self.terms), self.token_count, size)
 
     def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query in text order, with repetitions."""
@@ -132,43 +135,6 @@ class TermIndex:
 FrequencyLoader = Callable[[int, int], Sequence[Mapping[str, int]]]
 
 
-def load_or_build_term_index(
-    docnos: list[str],
-    load_documents: Callable[[list[str]], pd.DataFrame],
-    settings: IndexSettings,
-    store: ArtifactStore,
-    enrich: Callable[[], FrequencyLoader] | None = None,
-    engine: Engine = LOCAL_ENGINE,
-) -> TermIndex:
-    """Load the term index of a collection from the cache, or build it, resuming from completed
-    shards.
-
-    Args:
-        docnos: Document ids, ascending.
-        load_documents: Function that loads `docno conclusion premise` by docno, in order.
-        settings: Fields and stemmer.
-        store: Artifact store; its cache key must depend on the documents, the settings and the
-            tagger.
-        enrich: Function that enriches the collection and returns a loader of the word frequencies
-            to index; None: index the words of the texts.
-        engine: Engine that computes the shards.
-    """
-    files = store.build_files(
-        INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, enrich, engine)
-    )
-    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
-    index = TermIndex(files, settings)
-    size = sum(file.stat().st_size for file in files) / 1e6
-    log.info(
-        "term index: %d documents, %d terms, %d tokens, %.1f MB",
-        len(index.lengths),
-        len(index.terms),
-        index.token_count,
-        size,
-    )
-    return index
-
-
 class _ShardCounts(msgspec.Struct):
     """Term counts of a shard, sorted by document, then term; arrays are stored as int32 bytes."""
 
@@ -182,21 +148,32 @@ class _ShardCounts(msgspec.Struct):
         return np.frombuffer(getattr(self, name), np.int32)
 
 
-def _build_index(
+def build_term_index(
+    directory: Path,
     docnos: list[str],
     load_documents: Callable[[list[str]], pd.DataFrame],
     settings: IndexSettings,
-    store: ArtifactStore,
-    enrich: Callable[[], FrequencyLoader] | None,
-    engine: Engine,
-    *files: Path,
+    parts: Parts,
+    enrich: Callable[[], FrequencyLoader] | None = None,
+    engine: Engine = LOCAL_ENGINE,
 ) -> None:
-    """Count the terms of each shard, then merge the shards into the index files, with common term
-    numbers."""
+    """Count the terms of each shard that `parts` lacks, then merge the shards into the files of a
+    `TermIndex`, with common term numbers.
+
+    Args:
+        directory: Directory of the index.
+        docnos: Document ids, ascending.
+        load_documents: Function that loads `docno conclusion premise` by docno, in order.
+        settings: Fields and stemmer.
+        parts: Finished shards, of the same documents, settings and enricher.
+        enrich: Function that enriches the collection and returns a loader of the word frequencies
+            to index; None: index the words of the texts.
+        engine: Engine that computes the shards.
+    """
     load_frequencies = enrich() if enrich else None
 
     def make_shard(start: int) -> Shard[Sequence[Any]]:
-        name, shard = f"{start:09}.msgpack", docnos[start : start + SHARD_SIZE]
+        name, shard = f"{start:09}", docnos[start : start + SHARD_SIZE]
         if load_frequencies:
             return Shard(name, len(shard), partial(load_frequencies, start, start + SHARD_SIZE))
         return Shard(
@@ -210,12 +187,11 @@ def _build_index(
     count: Callable[[Sequence[Any]], bytes] = partial(
         _count_enriched if enrich else _count_texts, settings.stemmer
     )
-    shard_store = ArtifactStore(store.directory / SHARDS_DIR, {})
     read_shard = compute_shards(
-        count, [*map(make_shard, starts)], shard_store, engine, CPU, "term index", "documents"
+        count, [*map(make_shard, starts)], parts, engine, CPU, "term index", "documents"
     )
     _get_analyser.cache_clear()  # its cache holds the terms of every distinct token
-    _merge_shards(read_shard, starts, files)
+    _merge_shards(read_shard, starts, [directory / name for name in INDEX_FILES])
 
 
 def _merge_shards(

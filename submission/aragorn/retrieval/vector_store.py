@@ -1,109 +1,104 @@
-"""Store text vectors in an append-only file that processes share.
+"""Store text vectors in parts, which processes share: a part has the hashes of its texts (16 bytes
+each), then their vectors (float16)."""
 
-vectors.bin  one record per vector: hash of the text (16 bytes), vector (float16), checksum of both
-(8 bytes)
-"""
-
-import fcntl
-import logging
-import os
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 
 import numpy as np
 import xxhash
 
-from aragorn.storage.atomic_files import build_unwritable_error, remove_if_possible
+from aragorn.cache import Parts
 
-log = logging.getLogger(__name__)
-
-VECTORS_FILE = "vectors.bin"
-KEY_SIZE, CHECKSUM_SIZE = 16, 8  # bytes
+KEY_SIZE = 16  # bytes
+MAX_PARTS = 500  # above this number, parts are merged
 
 
 class VectorStore:
-    """Memory-mapped vectors of texts, each keyed by a hash of its text.
+    """Vectors of texts, each keyed by a hash of its text.
 
-    Any number of threads and processes may read and append at the same time. A record without a
-    valid checksum, which a killed process leaves, counts as missing.
+    Any number of threads and processes may read and append at the same time; a damaged part counts
+    as missing.
     """
 
-    def __init__(self, directory: Path, dimension: int) -> None:
-        """Open the vectors of a directory, with `dimension` components each; the first `append`
-        creates the file."""
-        self.directory, self.file, self._rows = (
-            directory,
-            directory / VECTORS_FILE,
-            dict[bytes, int](),
-        )
-        if self.file.exists() and not self.file.is_file():
-            log.warning("%s: not a regular file; replacing it", self.file)
-            remove_if_possible(self.file)
-        self._record = np.dtype(
-            [("key", f"V{KEY_SIZE}"), ("vector", np.float16, dimension), ("checksum", "<u8")]
-        )
-        self._records, self._lock = np.empty(0, dtype=self._record), Lock()
+    def __init__(self, parts: Parts, dimension: int) -> None:
+        """Open the vectors, with `dimension` components each, in a folder of parts."""
+        self.parts = parts
+        self._dimension = dimension
+        self._rows: dict[bytes, int] = {}
+        self._known_names: set[str] = set()
+        self._blocks = [np.empty((0, dimension), dtype=np.float16)]
+        self._lock = Lock()
         self.encoding_lock = Lock()  # held by the thread that encodes missing texts
 
     @property
     def vectors(self) -> np.ndarray:
-        """Memory-mapped vectors (N, V) float16 of all records, including invalid ones."""
-        vectors: np.ndarray = self._records["vector"]
-        return vectors
+        """Vectors (N, V) float16 of all parts that `find` has read."""
+        with self._lock:
+            if len(self._blocks) > 1:
+                self._blocks = [np.concatenate(self._blocks)]
+            return self._blocks[0]
 
     def find(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return the rows (N,) of `vectors` that belong to the texts with these keys; -1 for texts
         without a vector."""
         with self._lock:
-            self._map_new_records()
-        return np.array([self._rows.get(key, -1) for key in keys], dtype=int)
+            while not self._read_new_parts():
+                pass
+            return np.array([self._rows.get(key, -1) for key in keys], dtype=int)
 
     def append(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:
-        """Append vectors (N, V) float16, and write them to disk. Raises OutputError if writing
-        fails."""
-        records = np.zeros(len(keys), dtype=self._record)
-        records["key"], records["vector"] = np.frombuffer(b"".join(keys), f"V{KEY_SIZE}"), vectors
-        records["checksum"] = _compute_checksums(records)
-        try:
-            with self.file.open("ab", buffering=0) as stream:
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(stream, fcntl.LOCK_EX)
-                size = os.fstat(stream.fileno()).st_size
-                # the incomplete record of a killed process
-                stream.truncate(size - size % self._record.itemsize)
-                stream.write(records.tobytes())
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise build_unwritable_error(self.file, error) from None
+        """Append vectors (N, V) float16 as a part. Raises OutputError if writing fails."""
+        with self.parts.lock():
+            self._write_part(b"".join(keys), vectors)
+            names = self.parts.get_names()
+            if len(names) > MAX_PARTS:
+                self._merge(names)
 
-    def _map_new_records(self) -> None:
-        """Map the records that this or another process has appended since the last call."""
-        known_count, count = len(self._records), self._count_records()
-        if count > known_count:
-            self._records = np.memmap(self.file, self._record, mode="r", shape=(count,))
-            records = self._records[known_count:]
-            is_valid = records["checksum"] == _compute_checksums(records)
-            if not is_valid.all():
-                log.warning(
-                    "%s: %d damaged vectors; encoding their texts again if needed",
-                    self.file,
-                    (~is_valid).sum(),
-                )
-            rows = (known_count + np.flatnonzero(is_valid)).tolist()
-            self._rows |= zip(records["key"][is_valid].tolist(), rows, strict=True)
+    def _write_part(self, keys: bytes, vectors: np.ndarray) -> str:
+        name = xxhash.xxh3_128_hexdigest(keys)
+        self._known_names.discard(name)  # of a damaged part
+        self.parts.write(name, keys + vectors.astype(np.float16).tobytes())
+        return name
 
-    def _count_records(self) -> int:
-        return self.file.stat().st_size // self._record.itemsize if self.file.exists() else 0
+    def _merge(self, names: Sequence[str]) -> None:
+        """Join all parts in one; readers that miss one find it in the other."""
+        parts = [part for name in names if (part := self._read_part(name)) is not None]
+        keys = b"".join(keys for keys, _ in parts)
+        merged_name = self._write_part(keys, np.concatenate([vectors for _, vectors in parts]))
+        for name in {*names} - {merged_name}:
+            self.parts.discard(name)
+
+    def _read_part(self, name: str) -> tuple[bytes, np.ndarray] | None:
+        """Return the keys, concatenated, and the vectors (N, V) of a part; None if it is damaged or
+        gone."""
+        content = self.parts.read(name)
+        if content is None:
+            return None
+        count = len(content) // (KEY_SIZE + 2 * self._dimension)
+        vectors = np.frombuffer(content, np.float16, offset=count * KEY_SIZE)
+        return content[: count * KEY_SIZE], vectors.reshape(count, self._dimension)
+
+    def _read_new_parts(self) -> bool:
+        """Read the parts that this or another process has appended since the last call; return
+        whether none is gone."""
+        names = [name for name in self.parts.get_names() if name not in self._known_names]
+        for name in names:
+            part = self._read_part(name)
+            if part is None and name not in self.parts.get_names():
+                return False  # merged meanwhile
+            self._known_names.add(name)
+            if part is not None:
+                keys, vectors = part
+                first_row = sum(map(len, self._blocks))
+                starts = range(0, len(keys), KEY_SIZE)
+                self._rows |= {
+                    keys[start : start + KEY_SIZE]: first_row + row
+                    for row, start in enumerate(starts)
+                }
+                self._blocks.append(vectors)
+        return True
 
 
 def hash_text(input_type: str, text: str) -> bytes:
     """Return the key of a text that is encoded as this type of input (query or premise)."""
     return xxhash.xxh3_128_digest(f"{input_type} {text}".encode(errors="surrogatepass"))
-
-
-def _compute_checksums(records: np.ndarray) -> np.ndarray:
-    """Compute the checksum (N,) uint64 of the key and vector of each record (N,)."""
-    content = records.view(np.uint8).reshape(len(records), -1)[:, :-CHECKSUM_SIZE]
-    return np.array([xxhash.xxh3_64_intdigest(row.data) for row in content], dtype=np.uint64)

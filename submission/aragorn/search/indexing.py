@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from aragorn.cache import open_cache
 from aragorn.engine.factory import open_chosen_engine
 from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.progress import suppress_info
 from aragorn.search.corpus import Corpus
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
 from aragorn.verbs import IndexOptions
@@ -36,7 +36,7 @@ def index(options: IndexOptions) -> None:
         components = list(
             dict.fromkeys(component for stage in stages for component in iter_components(stage))
         )
-        with CacheDirectory(options.cache_dir, Path()) as cache:
+        with open_cache(options.cache_dir, Path()) as cache:
             execution = Execution(
                 Corpus.from_paths(*options.inputs), checkpoints, device, cache, engine
             )
@@ -51,7 +51,7 @@ def build_indexes(components: Sequence[Component], execution: Execution) -> None
     not in the cache."""
     document_count = len(execution.documents.searchable_docnos)
     seconds, size = _estimate(components, execution)
-    free = shutil.disk_usage(execution.cache_directory.directory).free
+    free = shutil.disk_usage(execution.cache.path).free
     message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that are already cached"
     log.info(message, document_count, seconds, size / 1e6, free / 1e6)
     for component in components:
@@ -66,7 +66,7 @@ def _estimate(components: Sequence[Component], execution: Execution) -> tuple[fl
     sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])
     parts = [(component, component.select_unindexed(execution, sample)) for component in components]
     for limit in (WARM_UP_SIZE, len(sample)):  # the first loads networks and libraries
-        with CacheDirectory(None, Path()) as cache, suppress_info():
+        with open_cache(None, Path()) as cache, suppress_info():
             start = time.monotonic()
             for component, documents in parts:
                 if len(documents):
@@ -75,6 +75,6 @@ def _estimate(components: Sequence[Component], execution: Execution) -> tuple[fl
                         Execution(corpus, execution.checkpoints, execution.device, cache)
                     )
             seconds = time.monotonic() - start
-            size = sum(file.stat().st_size for file in cache.directory.rglob("*") if file.is_file())
+            size = sum(file.stat().st_size for file in cache.path.rglob("*") if file.is_file())
     scale = len(docnos) / len(sample)
     return scale * seconds, scale * size

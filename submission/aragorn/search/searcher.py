@@ -6,7 +6,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import pandas as pd
 import torch
 
+from aragorn.cache import Parts, open_cache
 from aragorn.context import set_variable
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.inference.device import set_thread_count
@@ -27,8 +28,6 @@ from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import build_topics, clean_query
 from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Snippet, compute_highlights, extract_snippet
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import CheckpointStore, Execution, Stage, iter_components
 from aragorn.systems.lexical import LexicalStage
@@ -43,13 +42,12 @@ class QueryExecution(Execution):
     """Execution of queries, shared by threads; scores equal those of `rank` for these titles,
     neural scores to within 1e-5."""
 
-    def __init__(self, shared: Execution, corpus: Corpus, scratch: CacheDirectory) -> None:
-        """Create an execution for the topics of `corpus`; share the data of `shared`, and cache
-        pair scores in `scratch`."""
-        super().__init__(
-            corpus, shared.checkpoints, shared.device, shared.cache_directory, shared.engine
-        )
-        self._shared, self.scratch, self.documents = shared, scratch, shared.documents
+    def __init__(self, shared: Execution, corpus: Corpus) -> None:
+        """Create an execution for the topics of `corpus` that shares the data of `shared`; rankings
+        and pair scores stay in memory, because on disk they would accumulate."""
+        super().__init__(corpus, shared.checkpoints, shared.device, shared.cache, shared.engine)
+        self._shared = shared
+        self.documents = shared.documents
         self.user_count = 0  # threads that use this execution
 
     def compute_once_per_collection(
@@ -58,13 +56,10 @@ class QueryExecution(Execution):
         """Return `compute()`, computed for the first query and reused for all other queries."""
         return self._shared.compute_once(owner, name, compute)
 
-    def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
-        """Open a cache that is deleted when the query is discarded."""
-        return self.scratch.open_store(name, " ".join([code_hash, *key_parts]))
+    def get_pair_parts(self, name: str, *key_parts: str) -> Parts | None:
+        return None
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
-        """Compute a ranking; rankings are kept in memory only, because on disk they would
-        accumulate."""
         return self._rank_and_validate(stage)
 
 
@@ -97,12 +92,10 @@ class Searcher:
     ) -> None:
         """Create a searcher that loads documents lazily and caches indexes in `cache_dir` (None: a
         temporary directory)."""
-        self.corpus, self.checkpoints, self._cache = (
-            corpus,
-            checkpoints,
-            CacheDirectory(cache_dir, FALLBACK_DIR),
-        )
-        self._shared = Execution(corpus, checkpoints, device, self._cache)
+        self.corpus = corpus
+        self.checkpoints = checkpoints
+        self._device = device
+        self._cache_dir = cache_dir
         self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
         self._lock = Lock()  # of the recent executions and of the documents that they share
@@ -111,12 +104,14 @@ class Searcher:
     def __enter__(self) -> Self:
         """Open the cache directory; raise OutputError if it cannot be created or another process
         uses it."""
-        self._cache.__enter__()
+        with ExitStack() as stack:
+            cache = stack.enter_context(open_cache(self._cache_dir, FALLBACK_DIR))
+            self._shared = Execution(self.corpus, self.checkpoints, self._device, cache)
+            self._exit_stack = stack.pop_all()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._evict(0)
-        self._cache.__exit__(None, None, None)
+        self._exit_stack.close()
 
     @property
     def document_count(self) -> int:
@@ -134,10 +129,9 @@ class Searcher:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
         # scores must not depend on the counts of other threads
         set_thread_count(self._thread_count)
-        with CacheDirectory(None, FALLBACK_DIR) as scratch:
-            with self._lock:
-                execution = QueryExecution(self._shared, self.corpus.with_queries(topics), scratch)
-            return execution.get_ranking(stage)
+        with self._lock:
+            execution = QueryExecution(self._shared, self.corpus.with_queries(topics))
+        return execution.get_ranking(stage)
 
     def search(
         self, query_text: str, systems: Sequence[System], options: SearchOptions
@@ -218,7 +212,7 @@ class Searcher:
     def _get_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
         def open_store() -> MetadataStore:
             return open_metadata(
-                self.corpus.args_me_files, self.corpus.corpus_fingerprint, self._cache
+                self.corpus.args_me_files, self.corpus.corpus_fingerprint, self._shared.cache
             )
 
         return self._shared.compute_once(self, "metadata", open_store).get(docnos)
@@ -229,13 +223,8 @@ class Searcher:
         of the `with` block."""
         with self._lock:
             if query not in self._recent_executions:
-                corpus, scratch = (
-                    self.corpus.with_queries(build_topics(query)),
-                    CacheDirectory(None, FALLBACK_DIR),
-                )
-                self._recent_executions[query] = QueryExecution(
-                    self._shared, corpus, scratch.__enter__()
-                )
+                corpus = self.corpus.with_queries(build_topics(query))
+                self._recent_executions[query] = QueryExecution(self._shared, corpus)
             self._recent_executions.move_to_end(query)
             execution = self._recent_executions[query]
             execution.user_count += 1
@@ -258,7 +247,7 @@ class Searcher:
         ]
         excess = unused[: max(0, len(self._recent_executions) - limit)]
         for query in {*excess, *(query for query in unused if query == failed_query)}:
-            self._recent_executions.pop(query).scratch.__exit__(None, None, None)
+            del self._recent_executions[query]
 
 
 def _compute_term_weights(

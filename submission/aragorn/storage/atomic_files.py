@@ -5,16 +5,18 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
+from zlib import crc32
 
 from aragorn.errors import SPACE_ERRORS, OutputError, escape_undecodable
 
-TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `get_temporary_path`
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9a-f-]+\.part")  # see `get_temporary_path`
 FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
@@ -76,9 +78,12 @@ def get_printable_name(file: Path) -> str:
 
 
 def get_temporary_path(file: Path) -> Path:
-    """Return the path in the same directory under which this process writes a file before renaming
-    it."""
-    return file.with_name(f".{file.name}.{os.getpid()}.part")
+    """Return a new path in the same directory, under which a file is written before it is renamed.
+
+    No process on any machine uses this path; containers may have the same process ids.
+    """
+    host = crc32(os.uname().nodename.encode())
+    return file.with_name(f".{file.name}.{host:x}-{os.getpid()}-{secrets.token_hex(4)}.part")
 
 
 def find_temporary_files(directory: Path) -> dict[str, list[Path]]:
@@ -147,10 +152,11 @@ def recover_directory(directory: Path) -> None:
             backup.replace(directory)
 
 
-def open_regular(file: Path) -> BufferedReader:
+def open_regular(file: Path, follow_links: bool = True) -> BufferedReader:
     """Open a file for reading; raise OSError if it is not a regular file (opening a FIFO would
-    block)."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    block) or, with `follow_links` false, if it is a link."""
+    flags = os.O_RDONLY | os.O_NONBLOCK
+    descriptor = os.open(file, flags if follow_links else flags | os.O_NOFOLLOW)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")

@@ -14,15 +14,12 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def lock_directory(directory: Path, shared: bool = False, wait: bool = False) -> Iterator[None]:
+def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
     """Hold an exclusive or shared lock on a directory; log a warning if its file system does not
     support locks.
 
-    With `wait`, the lock of another process is waited for, and unsupported locks are ignored.
-
     Raises:
-        OutputError: If the directory cannot be opened, or another process holds a conflicting lock
-            and `wait` is false.
+        OutputError: If the directory cannot be opened, or another process holds a conflicting lock.
     """
     try:
         descriptor = os.open(directory, os.O_RDONLY)
@@ -35,19 +32,15 @@ def lock_directory(directory: Path, shared: bool = False, wait: bool = False) ->
                 fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):
                 # which of the two depends on the file system
-                if not wait:
-                    raise OutputError(
-                        f"{directory}: in use by another process; wait or choose another directory"
-                    ) from None
-                log.info("Waiting for another process that builds files in %s", directory)
-                fcntl.flock(descriptor, operation)
+                raise OutputError(
+                    f"{directory}: in use by another process; wait or choose another directory"
+                ) from None
         except OSError as error:  # e.g. Lustre or NFS without lock support
-            if not wait:
-                log.warning(
-                    "%s: cannot be locked (%s); use it in only one process at a time",
-                    directory,
-                    error.strerror,
-                )
+            log.warning(
+                "%s: cannot be locked (%s); use it in only one process at a time",
+                directory,
+                error.strerror,
+            )
         yield
     finally:
         os.close(descriptor)

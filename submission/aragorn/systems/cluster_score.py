@@ -35,6 +35,7 @@ class ClusterScoreStage(Stage):
 
     retriever: Stage
 
+    version = 1
     checkpoint = None
 
     def get_dependencies(self) -> tuple[Stage, ...]:

@@ -9,13 +9,14 @@ import pandas as pd
 
 from aragorn.errors import UsageError
 from aragorn.explanation import Explanation, Row
+from aragorn.retrieval import conclusion_bm25
 from aragorn.retrieval.conclusion_bm25 import (
     ConclusionIndex,
     load_or_build_conclusion_index,
     retrieve,
 )
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import Execution, Stage
+from aragorn.text import normalisation
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class ConclusionStage(Stage):
     If the input supplies a ranking, `rank` returns it unchanged.
     """
 
+    version = 1
+    sources = (normalisation, conclusion_bm25)
+    libraries = ("numpy", "rank-bm25")
     checkpoint = None
 
     def rank(self, execution: Execution) -> pd.DataFrame:
@@ -81,11 +85,11 @@ class ConclusionStage(Stage):
 
     def _get_index(self, execution: Execution) -> ConclusionIndex:
         def load_or_build() -> ConclusionIndex:
-            code_hash = code_fingerprint(
-                load_or_build_conclusion_index.__module__, shallow=(__name__,)
-            )
             with execution.stopwatch.stage("conclusion index"):
-                cache = execution.open_collection_cache("conclusions", code_hash)
-                return load_or_build_conclusion_index(execution.documents.read_conclusions, cache)
+                return load_or_build_conclusion_index(
+                    execution.documents.read_conclusions,
+                    execution.cache,
+                    execution.get_collection_key(self.describe_sources()),
+                )
 
         return execution.compute_once_per_collection(type(self), "index", load_or_build)

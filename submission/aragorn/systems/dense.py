@@ -11,6 +11,7 @@ import pandas as pd
 
 from aragorn.explanation import Explanation, Row
 from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
+from aragorn.retrieval import dense
 from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
 from aragorn.retrieval.dense import (
     DenseIndex,
@@ -23,9 +24,9 @@ from aragorn.retrieval.dense import (
     make_premise_texts,
 )
 from aragorn.retrieval.vector_store import VectorStore, hash_text
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.neural import NetworkStage
+from aragorn.versions import describe_versions
 
 INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 
@@ -33,6 +34,8 @@ INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
+    version = 1
+    sources = (*NetworkStage.sources, dense)
     field: ClassVar[str]  # argument field that is indexed
     input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
 
@@ -97,16 +100,10 @@ class DenseStage(NetworkStage):
     def _open_vectors(self, execution: Execution) -> VectorStore:
         """Open the store of the checkpoint's vectors, which all stages and inputs with this cache
         directory share."""
-        key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
-        directory = execution.open_checkpoint_cache(self._store_name, *key_parts).directory
-        return VectorStore(
-            directory, get_dense_ranker(self.load_checkpoint(execution.checkpoints)).dimension
-        )
-
-
-def _hash_encoding_code() -> str:
-    """Hash the code that encodes texts, excluding the network's code."""
-    return code_fingerprint(load_or_build_dense_index.__module__, shallow=(__name__,))
+        key_parts = self.describe_sources(), *self.get_key_parts(execution)
+        ranker = get_dense_ranker(self.load_checkpoint(execution.checkpoints))
+        parts = execution.cache.parts(self._store_name, " ".join(key_parts))
+        return VectorStore(parts, ranker.dimension)
 
 
 @dataclass(frozen=True)
@@ -114,6 +111,7 @@ class DenseConclusionStage(DenseStage):
     """Dense retrieval of all premises of the nearest conclusions; topics and conclusions are
     encoded as queries."""
 
+    version = 1
     field, input_type = "conclusion", "query"
     checkpoint: str
 
@@ -135,10 +133,11 @@ class DenseConclusionStage(DenseStage):
 
     def _index_all(self, execution: Execution) -> tuple[dict[str, list[str]], DenseIndex]:
         """Return the docnos of each distinct conclusion, and the index of the conclusions."""
-        cache = execution.open_collection_cache(
-            "conclusion-groups", code_fingerprint(group_by_conclusion.__module__)
+        docnos_by_conclusion = group_by_conclusion(
+            execution.documents.read_conclusions,
+            execution.cache,
+            execution.get_collection_key(describe_versions(dense)),
         )
-        docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
         return docnos_by_conclusion, self._load_or_build_index(
             execution, make_conclusion_texts(list(docnos_by_conclusion))
         )
@@ -167,6 +166,7 @@ class DensePremiseStage(DenseStage):
     premises of the nearest conclusions and the documents of `extra_candidates`.
     """
 
+    version = 1
     field = input_type = "premise"
     extra_candidates: Stage
     checkpoint: str
@@ -210,7 +210,7 @@ class DensePremiseStage(DenseStage):
     def is_indexed(self, execution: Execution) -> bool:
         """Return whether a sample of the premises has vectors; loads no network if the cache has no
         vectors at all."""
-        if not execution.cache_directory.has_store(self._store_name):
+        if not execution.cache.has(self._store_name):
             return False
         docnos = execution.documents.searchable_docnos
         sample = docnos[:: -(-len(docnos) // INDEX_SAMPLE_SIZE)]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
+from aragorn.inference import checkpoint_io, enrichment
 from aragorn.inference.enrichment import (
     FrequencyLoader,
     WordFrequencies,
@@ -20,37 +21,49 @@ from aragorn.inference.enrichment import (
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.retrieval.fields import Fields, select_texts
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import CheckpointStore, Component, Execution
+from aragorn.text import normalisation, passages, surface_tokens
+from aragorn.versions import describe_versions
 
 
 @dataclass(frozen=True)
 class Enrichment(Component):
     """The index terms, annotations and weights that a tagger assigns to documents."""
 
+    version = 1
+    sources = (normalisation, passages, surface_tokens, checkpoint_io, enrichment)
+    libraries = ("numpy", "torch", "tokenizers")
     checkpoint: str
+
+    def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
+        return checkpoints.get_fingerprint(self.checkpoint)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> TaggerCheckpoint:
         return checkpoints.load_network(self.checkpoint, load_tagger)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the hash of the tagger's code, and the device and
+        """Return the checkpoint's fingerprint, the version of its network, and the device and
         precision."""
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        definitions = enrich_collection, type(checkpoint), select_texts, type(checkpoint.network)
-        code_hash = code_fingerprint(
-            *(definition.__module__ for definition in definitions), shallow=(__name__,)
-        )
-        return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
+        directory = execution.checkpoints.directory / self.checkpoint
+        network_class = TaggerCheckpoint.read_network_class(directory)
+        return [
+            self.get_fingerprint(execution.checkpoints),
+            describe_versions(network_class),
+            execution.device_and_precision,
+        ]
 
     def enrich_collection(
         self, execution: Execution, fields: Fields, docnos: list[str]
     ) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its
         word frequencies."""
-        cache = execution.open_collection_cache(
-            f"enriched-{self.checkpoint}", *self.get_key_parts(execution), fields
+        key = execution.get_collection_key(
+            describe_versions(type(self)),
+            self.describe_sources(),
+            *self.get_key_parts(execution),
+            fields,
         )
+        parts = execution.cache.parts(f"enriched-{self.checkpoint}", key)
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 
         def load_texts(docnos: Sequence[str]) -> list[str]:
@@ -58,7 +71,7 @@ class Enrichment(Component):
 
         with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
             return enrich_collection(
-                docnos, load_texts, checkpoint, execution.device, cache, execution.engine
+                docnos, load_texts, checkpoint, execution.device, parts, execution.engine
             )
 
     def compute_word_frequencies(

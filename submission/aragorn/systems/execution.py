@@ -10,32 +10,29 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, TypeVar, cast
+from types import ModuleType
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 import torch
 
+from aragorn.cache import Cache, Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError, as_memory_errors
 from aragorn.explanation import Explanation
-from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
+from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint, read_fingerprint
 from aragorn.inference.pair_scoring import TokenCache
+from aragorn.io import collection, runs, tirex, touche
 from aragorn.io.dataset import Dataset
-from aragorn.io.document_store import DocumentStore, input_code_fingerprint, open_document_store
+from aragorn.io.document_store import DocumentStore, open_document_store
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.storage.atomic_files import recover_directory
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.versions import describe_versions, get_library_version
 
 T = TypeVar("T")
 CheckpointT = TypeVar("CheckpointT", bound=NetworkCheckpoint[Any, Any])
-
-# Modules that pass inputs to components. Each input has a separate key, so these modules are hashed
-# without their imports.
-SERVICES = (__name__, "aragorn.storage.checkpoint_directory")
 
 
 class Memo:
@@ -90,11 +87,20 @@ class CheckpointStore:
         checkpoint = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
         return replace(checkpoint, precision=self.precision)
 
+    def get_fingerprint(self, name: str) -> str:
+        """Return the fingerprint of a network's checkpoint; load nothing."""
+        return self._memo.get_or_compute(
+            "fingerprint", name, lambda: read_fingerprint(self.directory / name)
+        )
+
 
 class Component(ABC):
     """Cached computation of a system; subclasses must be frozen dataclasses, so that equal
     components are computed once."""
 
+    version: ClassVar[int]  # raised when results of the same inputs change
+    sources: ClassVar[tuple[ModuleType | type, ...]] = ()  # of results that it contains
+    libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
     checkpoint: str | None  # name of the checkpoint; None: the component has none
 
     def get_dependencies(self) -> tuple[Component, ...]:
@@ -116,14 +122,16 @@ class Component(ABC):
         """Return the fingerprints of all required checkpoints by name. Raises CheckpointError if
         one cannot be loaded."""
         by_name = {
-            component.checkpoint: component.load_checkpoint(checkpoints)
+            component.checkpoint: component.get_fingerprint(checkpoints)
             for component in iter_components(self)
         }
-        return {
-            name: checkpoint.fingerprint
-            for name, checkpoint in by_name.items()
-            if name and checkpoint
-        }
+        return {name: value for name, value in by_name.items() if name and value}
+
+    def get_fingerprint(self, checkpoints: CheckpointStore) -> str | None:
+        """Return the fingerprint of the checkpoint, without loading a network; None if the
+        component has none."""
+        checkpoint = self.load_checkpoint(checkpoints)
+        return None if checkpoint is None else checkpoint.fingerprint
 
     def build_index(self, execution: Execution) -> None:  # noqa: B027  most components have no index
         """Build and cache everything that this component needs of the collection and can compute
@@ -139,16 +147,15 @@ class Component(ABC):
         query."""
         return True
 
-    def hash_code(self) -> str:
-        """Hash the code of this class and everything it imports, except the imports of SERVICES."""
-        modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
-        return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
+    def describe_sources(self) -> str:
+        """List the versions of the results that this component contains, without its own."""
+        return describe_versions(*self.sources, libraries=self.libraries)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the parts of `Execution.compute_cache_key` that this class adds: by default the
+        """Return the parts of the key of this component's results, besides versions: by default the
         checkpoint's fingerprint."""
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        return [] if checkpoint is None else [checkpoint.fingerprint]
+        fingerprint = self.get_fingerprint(execution.checkpoints)
+        return [] if fingerprint is None else [fingerprint]
 
 
 class Stage(Component):
@@ -226,20 +233,21 @@ class Execution:
         dataset: Dataset,
         checkpoints: CheckpointStore,
         device: torch.device,
-        cache: CacheDirectory,
+        cache: Cache,
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
         """Create an execution; `engine` distributes shards, which are computed on `device`."""
-        self.input, self.checkpoints, self.cache_directory = dataset, checkpoints, cache
+        self.input, self.checkpoints, self.cache = dataset, checkpoints, cache
         self.device, self.engine = device, engine
         self.stopwatch, self._memo = dataset.stopwatch, Memo()
         self.errors: dict[Stage, Exception] = {}  # of rankings
 
     @property
     def device_and_precision(self) -> str:
-        """Device type, followed by the precision unless it is float32."""
+        """Device type, followed by precision and engine unless it is float32."""
         precision = self.checkpoints.precision
-        return self.device.type if precision is None else f"{self.device.type} {precision}"
+        engine = f"openvino {get_library_version('openvino')}"
+        return self.device.type if precision is None else f"{self.device.type} {precision} {engine}"
 
     @property
     def topics(self) -> pd.DataFrame:
@@ -249,7 +257,7 @@ class Execution:
     @cached_property
     def documents(self) -> DocumentStore:
         """Document store, opened on first use."""
-        return open_document_store(self.input, self.cache_directory)
+        return open_document_store(self.input, self.cache)
 
     @cached_property
     def tokens(self) -> TokenCache:
@@ -285,38 +293,44 @@ class Execution:
 
     def compute_cache_key(self, component: Component) -> str:
         """Hash everything that affects a component's results."""
-        inputs = [self.input.fingerprint, input_code_fingerprint()]
-        parts = [repr(component), *inputs, component.hash_code(), *component.get_key_parts(self)]
+        versions = describe_versions(touche, tirex, collection, runs, type(component))
+        parts = [
+            repr(component),
+            self.input.fingerprint,
+            versions,
+            component.describe_sources(),
+            *component.get_key_parts(self),
+        ]
         return sha256(
             "\n".join([*parts, *map(self.compute_cache_key, component.get_dependencies())]).encode()
         ).hexdigest()
 
-    def open_collection_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of an artifact computed from the collection, keyed by collection, code and
-        `key_parts`."""
-        key = " ".join(
-            [self.input.corpus_fingerprint, input_code_fingerprint(), code_hash, *key_parts]
-        )
-        return self.cache_directory.open_store(name, key)
+    def get_collection_key(self, *parts: str) -> str:
+        """Return the cache key of a result of the collection and of other `parts`."""
+        versions = describe_versions(touche, tirex, collection)
+        return " ".join([self.input.corpus_fingerprint, versions, *parts])
 
-    def open_checkpoint_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of an artifact that all inputs share, keyed by code and `key_parts`, e.g.
-        the checkpoint's."""
-        return self.cache_directory.open_store(name, " ".join([code_hash, *key_parts]))
+    def get_index(self, name: str, key: str, build: Callable[[Path, Parts], None]) -> Path:
+        """Return the directory of an index; `build` writes it, and its shards as parts that are
+        removed afterwards."""
+        parts = self.cache.parts(f"{name}-parts", key)
+        directory = self.cache.directory(name, key, lambda path: build(path, parts))
+        parts.remove()
+        return directory
 
-    def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of an artifact that also depends on topic-document pairs; `key_parts` must
-        identify the pairs."""
-        return self.open_collection_cache(name, code_hash, *key_parts)
+    def get_pair_parts(self, name: str, *key_parts: str) -> Parts | None:
+        """Return the parts of a result that also depends on topic-document pairs, which `key_parts`
+        identify; None if such results stay in memory."""
+        return self.cache.parts(name, self.get_collection_key(*key_parts))
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         name = f"ranking-{type(stage).__name__.removesuffix('Stage').lower()}"
         if stage.checkpoint:
             name += f"-{stage.checkpoint}"
-        cache = self.cache_directory.open_store(name, self.compute_cache_key(stage))
+        key = self.compute_cache_key(stage)
         return decode_rankings(
-            cache.load_or_build(
-                "ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))
+            self.cache.get_or_build(
+                name, key, lambda: encode_rankings(self._rank_and_validate(stage))
             )
         )
 

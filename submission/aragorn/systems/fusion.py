@@ -10,6 +10,7 @@ import pandas as pd
 
 from aragorn.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
 from aragorn.explanation import Explanation, Row
+from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import (
     LENGTH_FEATURE,
     PAIR_COLUMNS,
@@ -30,6 +31,8 @@ class FusionStage(Stage):
     The documents of a topic's pool are ranked: the members' top documents, or the supplied ranking.
     """
 
+    version = 1
+    sources = (weighted_sum,)
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
@@ -167,12 +170,14 @@ class FusionStage(Stage):
 class EnsembleStage(FusionStage):
     """A fusion that is fitted to validation pairs of networks (Entezari 2020, section 3.6)."""
 
+    version = 1
     fuse_options = "--work-dir WORK_DIR"
 
 
 class LearnedFusionStage(FusionStage):
     """A fusion that is fitted to judgments."""
 
+    version = 1
     fuse_options = "-i INPUT --qrels QRELS --work-dir WORK_DIR"
 
 

@@ -1,12 +1,14 @@
 """Retrieval with an inverted index of latent terms."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
+from aragorn.cache import Parts
 from aragorn.rankings import rank_by_score
-from aragorn.retrieval.latent import LatentIndex, load_or_build_latent_index, search
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.retrieval import latent
+from aragorn.retrieval.latent import LatentIndex, build_latent_index, search
 from aragorn.systems.execution import Execution
 from aragorn.systems.neural import NetworkStage
 
@@ -15,6 +17,8 @@ from aragorn.systems.neural import NetworkStage
 class LatentStage(NetworkStage):
     """Retrieval from the whole collection with an inverted index of latent terms (SNRM)."""
 
+    version = 1
+    sources = (*NetworkStage.sources, latent)
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -33,15 +37,18 @@ class LatentStage(NetworkStage):
 
     def _get_index(self, execution: Execution) -> LatentIndex:
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
-        code_hash = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
-        cache = execution.open_collection_cache(
-            f"index-{self.checkpoint}", code_hash, *self.get_key_parts(execution)
-        )
-        return load_or_build_latent_index(
-            documents.searchable_docnos,
-            documents.read_texts,
-            checkpoint,
-            execution.device,
-            cache,
-            execution.engine,
-        )
+        key = execution.get_collection_key(self.describe_sources(), *self.get_key_parts(execution))
+        docnos = documents.searchable_docnos
+
+        def build(directory: Path, parts: Parts) -> None:
+            build_latent_index(
+                directory,
+                docnos,
+                documents.read_texts,
+                checkpoint,
+                execution.device,
+                parts,
+                execution.engine,
+            )
+
+        return LatentIndex(execution.get_index(f"index-{self.checkpoint}", key, build), len(docnos))

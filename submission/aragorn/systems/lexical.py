@@ -7,14 +7,16 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.explanation import Explanation, Row
 from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
+from aragorn.retrieval import lexical, term_index
 from aragorn.retrieval.lexical import (
     LexicalParameters,
     Query,
@@ -26,14 +28,12 @@ from aragorn.retrieval.term_index import (
     CollectionStatistics,
     IndexSettings,
     TermIndex,
-    load_or_build_term_index,
+    build_term_index,
 )
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
-
-# an enrichment has a separate key, so its code must not be part of the stage's key
-if TYPE_CHECKING:
-    from aragorn.systems.enrichment import Enrichment
+from aragorn.text import index_terms
+from aragorn.versions import describe_versions
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,8 @@ class LexicalStage(Stage):
     contains model and parameters.
     """
 
+    version = 1
+    sources = (index_terms, term_index, lexical)
     checkpoint: str
     enrichment: Enrichment | None = None
 
@@ -215,18 +217,22 @@ def _load_or_build(
     )
     name, enrich = "terms", None
     key_parts = [
-        code_fingerprint(load_or_build_term_index.__module__, shallow=(__name__,)),
+        describe_versions(index_terms, term_index, libraries=["numpy"]),
         repr(settings),
     ]
     with execution.stopwatch.stage("term index"):
         if enrichment:
             name = f"terms-{enrichment.checkpoint}"
-            key_parts += enrichment.get_key_parts(execution)
+            key_parts += [enrichment.describe_sources(), *enrichment.get_key_parts(execution)]
             enrich = partial(enrichment.enrich_collection, execution, settings.fields, collection)
-        cache = execution.open_collection_cache(name, *key_parts)
-        return load_or_build_term_index(
-            collection, documents.read_texts, settings, cache, enrich, engine
-        )
+
+        def build(directory: Path, parts: Parts) -> None:
+            build_term_index(
+                directory, collection, documents.read_texts, settings, parts, enrich, engine
+            )
+
+        key = execution.get_collection_key(*key_parts)
+        return TermIndex(execution.get_index(name, key, build), settings)
 
 
 def _describe_terms(enrichment: str | None) -> str:

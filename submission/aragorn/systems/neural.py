@@ -4,37 +4,52 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 
 from aragorn.explanation import Explanation, Row
+from aragorn.inference import checkpoint_io, pair_scoring
 from aragorn.inference.pair_scoring import TokenisedPairs, score_documents, score_pairs
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import PaddedTexts, pad
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
+from aragorn.text import normalisation, tokenisers
+from aragorn.versions import describe_versions
 
 
 class NetworkStage(Stage):
     """A stage that scores topic-premise pairs with a network."""
 
+    version = 1
+    sources: ClassVar[tuple[ModuleType, ...]] = (
+        normalisation,
+        tokenisers,
+        checkpoint_io,
+        pair_scoring,
+    )
+    libraries = ("numpy", "pandas", "torch", "tokenizers")
     checkpoint: str
+
+    def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
+        return checkpoints.get_fingerprint(self.checkpoint)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the hash of the network's code, and the device and
+        """Return the checkpoint's fingerprint, the version of its network, and the device and
         precision."""
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        # not that of `load_checkpoint`, a method inherited from another module
-        code_hash = code_fingerprint(
-            RankerCheckpoint.__module__, type(checkpoint.network).__module__
-        )
-        return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
+        directory = execution.checkpoints.directory / self.checkpoint
+        network_class = RankerCheckpoint.read_network_class(directory)
+        return [
+            self.get_fingerprint(execution.checkpoints),
+            describe_versions(network_class),
+            execution.device_and_precision,
+        ]
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the network; completed shards are cached."""
@@ -42,11 +57,12 @@ class NetworkStage(Stage):
             "\n".join(pairs["qid"] + " " + pairs["docno"]).encode()
         ).hexdigest()
         key_parts = [*self.get_key_parts(execution), execution.input.fingerprint, pairs_hash]
-        code_hash = code_fingerprint(score_documents.__module__, shallow=(__name__,))
-        cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code_hash, *key_parts)
+        parts = execution.get_pair_parts(
+            f"scores-{self.checkpoint}", self.describe_sources(), *key_parts
+        )
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return score_documents(
-            pairs, execution.tokens, checkpoint, execution.device, cache, execution.engine
+            pairs, execution.tokens, checkpoint, execution.device, parts, execution.engine
         )
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
@@ -70,6 +86,7 @@ class NetworkStage(Stage):
 class RerankStage(NetworkStage):
     """Re-ranking of another stage's documents with a network."""
 
+    version = 1
     first_stage: Stage
     checkpoint: str
 

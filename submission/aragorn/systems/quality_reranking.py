@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.explanation import Explanation, Row
+from aragorn.fusion import quality
 from aragorn.fusion.quality import SCORE_GAP, QualityInterpolation
 from aragorn.rankings import rank_by_score_stable, truncate_rankings
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
@@ -18,6 +19,8 @@ class QualityRerankingStage(Stage):
     """Re-ranking of a stage's top documents by relevance and quality scores; documents ranked lower
     keep their order."""
 
+    version = 1
+    sources = (quality,)
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str

@@ -11,6 +11,8 @@ from typing import Literal
 from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
 from aragorn.text.porter import stem
 
+VERSION = 1  # of index terms, stems and stop words
+
 Stemmer = Literal["porter", "none"]
 
 END_OF_TEXT = b"\xff"  # marks the end of a text; never occurs in UTF-8

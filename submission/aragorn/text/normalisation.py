@@ -10,6 +10,8 @@ import inflect
 
 from aragorn.paths import STOP_WORDS_FILE
 
+VERSION = 1  # of normalised texts
+
 JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 
 

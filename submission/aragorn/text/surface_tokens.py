@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self
 from aragorn.text.passages import Span, find_passages
 from aragorn.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
+VERSION = 1  # of passages of surface tokens
+
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
 # including those for padding and unknown characters

@@ -13,6 +13,8 @@ from aragorn.text import normalisation
 from aragorn.text.normalisation import remove_urls, tokenise_prefix
 from aragorn.text.vocabulary import InputUnit, Vocabulary
 
+VERSION = 1  # of token ids
+
 
 @dataclass(frozen=True)
 class MaxLengths:

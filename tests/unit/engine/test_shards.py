@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from aragorn.__main__ import main
+from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.device import choose_device
 from aragorn.inference.ranker_checkpoint import load_checkpoint
-from aragorn.storage.artifact_store import ArtifactStore
 from ray import cloudpickle
 
 from tests.conftest import Capture, Patch, write_tiny_ranker
@@ -26,7 +26,7 @@ def compute_contents(directory: Path, function: Callable[[int], bytes]) -> list[
     contents in order."""
     shards = [Shard(f"{index}.bin", 1, lambda index=index: index) for index in range(4)]  # type: ignore[misc]
     content = compute_shards(
-        function, shards, ArtifactStore(directory, {}), LOCAL_ENGINE, CPU, "numbers", "units"
+        function, shards, Parts(directory), LOCAL_ENGINE, CPU, "numbers", "units"
     )
     return [content(index) for index in range(4)]
 
@@ -58,7 +58,7 @@ class RemoteEngine(LocalEngine):
         for index, part in parts:
             remote = cloudpickle.loads(cloudpickle.dumps((function, part)))
             sent = cloudpickle.dumps(remote[0](remote[1]))
-            assert len(sent) < 100  # a hash instead of the content
+            assert len(sent) < 100  # without the content
             yield index, pickle.loads(sent)
 
 
@@ -73,7 +73,7 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
     content = compute_shards(
         function,
         shards,
-        ArtifactStore(tmp_path / "kept", {}),
+        Parts(tmp_path / "kept"),
         RemoteEngine(),
         CPU,
         "texts",
@@ -81,7 +81,7 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
     )
     text.unlink()  # all results are cached
     cached = compute_shards(
-        function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts"
+        function, shards, Parts(tmp_path / "kept"), LOCAL_ENGINE, CPU, "texts", "texts"
     )
     assert [read(index) for read in (content, cached) for index in range(3)] == [b"X" * 1000] * 6
 

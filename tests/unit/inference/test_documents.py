@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
 from aragorn.inference import enrichment
@@ -21,8 +22,7 @@ from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.tagger import Tagger, TokenAnnotation
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.timing import Stopwatch
@@ -50,7 +50,7 @@ def knrm() -> RankerCheckpoint:
 def score(
     checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES
 ) -> np.ndarray:
-    return score_documents(candidates, TOKENS, checkpoint, CPU, ArtifactStore(directory, {}))
+    return score_documents(candidates, TOKENS, checkpoint, CPU, Parts(directory))
 
 
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
@@ -61,9 +61,7 @@ def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) 
     ]
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
     assert len(set(expected)) > 3
-    assert sorted(file.name for file in tmp_path.glob("part*")) == [
-        f"part-0000{index}.npy" for index in range(3)
-    ]
+    assert Parts(tmp_path).get_names() == ["00000", "00001", "00002"]
     assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
 
 
@@ -136,7 +134,7 @@ def enrich(
 ) -> enrichment.FrequencyLoader:
     """Enrich the first `count` documents of the collection and return the loader of their term
     frequencies."""
-    store, text_of = ArtifactStore(directory, {}), dict(zip(DOCNOS, TEXTS, strict=True))
+    store, text_of = Parts(directory), dict(zip(DOCNOS, TEXTS, strict=True))
     return enrich_collection(
         DOCNOS[:count],
         lambda docnos: [text_of[d] for d in docnos],
@@ -182,13 +180,17 @@ def test_time_and_size_are_estimated_first(
 
 def test_index_sums_passage_frequencies(checkpoint: TaggerCheckpoint, tmp_path: Path) -> None:
     def build(settings: IndexSettings) -> TermIndex:
-        store, lookup = (
-            ArtifactStore(tmp_path / settings.stemmer, {}),
+        directory = tmp_path / settings.stemmer
+        directory.mkdir()
+        build_term_index(
+            directory,
+            DOCNOS,
             build_text_lookup(COLLECTION),
+            settings,
+            Parts(directory / "parts"),
+            lambda: enrich(checkpoint, tmp_path / "enriched"),
         )
-        return load_or_build_term_index(
-            DOCNOS, lookup, settings, store, lambda: enrich(checkpoint, tmp_path / "parts")
-        )
+        return TermIndex(directory, settings)
 
     index = build(IndexSettings(stemmer="porter"))
     terms, frequencies = index.get_document_terms(1)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from aragorn.cache import open_cache
 from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.search.corpus import Corpus
-from aragorn.storage.cache_directory import CacheDirectory
 
 from tests.conftest import make_argument
 
@@ -48,7 +48,7 @@ def open_corpus(tmp_path: Path) -> OpenMetadata:
     def write_and_open(contents: dict[str, str] | None = None) -> MetadataStore:
         for name, text in (contents or {}).items():
             (tmp_path / name).write_text(text, encoding="utf-8")
-        with CacheDirectory(tmp_path / "work", tmp_path) as cache:
+        with open_cache(tmp_path / "work", tmp_path) as cache:
             corpus = Corpus.from_paths(tmp_path)
             return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
 

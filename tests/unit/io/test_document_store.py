@@ -9,11 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from aragorn.cache import open_cache
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import create_database, fetch_rows, open_document_store
 from aragorn.io.files import BATCH_SIZE
-from aragorn.storage.cache_directory import CacheDirectory
 
 from tests.conftest import PREMISE, Log, Patch, make_argument
 
@@ -35,7 +35,7 @@ def directory(make_input: Callable[..., Path]) -> Path:
 def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
     """Open the document store of `directory` and return the result of each method, by a short
     description."""
-    with CacheDirectory(cache_dir, directory) as cache:
+    with open_cache(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
             "size": store.document_count,
@@ -94,7 +94,7 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
     rows = dataset.documents[COLUMNS].to_numpy().tolist()
     collection = select_collection(dataset.documents, dataset.min_premise_words)["docno"].tolist()
     assert [len(batch) for batch in dataset.iter_batches()] == [BATCH_SIZE, 3]
-    with CacheDirectory(None, tmp_path) as cache:
+    with open_cache(None, tmp_path) as cache:
         store = open_document_store(Dataset(tmp_path), cache)
         assert store.collection_docnos == sorted(collection)
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows

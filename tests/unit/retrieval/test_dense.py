@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.cache import Cache, Parts
 from aragorn.engine.base import CPU
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
@@ -15,7 +16,6 @@ from aragorn.models.padding import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.retrieval import dense
 from aragorn.retrieval.vector_store import VectorStore
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
 
@@ -53,7 +53,7 @@ def index(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dense.DenseIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
-    store = VectorStore(tmp_path_factory.mktemp("index"), 16)
+    store = VectorStore(Parts(tmp_path_factory.mktemp("index")), 16)
     return dense.load_or_build_dense_index(
         dense.make_premise_texts(NAMES, lookup), checkpoint, CPU, store
     )
@@ -116,15 +116,15 @@ def test_vectors_do_not_depend_on_order_company_and_batches(
 
 def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
-    groups = dense.group_by_conclusion(lambda: collection, ArtifactStore(tmp_path / "groups", {}))
+    groups = dense.group_by_conclusion(lambda: collection, Cache(tmp_path), "")
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
     # stored
-    assert (
-        dense.group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {}))
-        == groups
-    )
+    assert dense.group_by_conclusion(lambda: collection[:0], Cache(tmp_path), "") == groups
     index = dense.load_or_build_dense_index(
-        dense.make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16)
+        dense.make_conclusion_texts([]),
+        checkpoint,
+        CPU,
+        VectorStore(Parts(tmp_path / "vectors"), 16),
     )
     [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])

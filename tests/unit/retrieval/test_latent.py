@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.cache import Parts
 from aragorn.engine.base import CPU
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.models.padding import pad
 from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
-from aragorn.retrieval.latent import LatentIndex, load_or_build_latent_index, search
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.retrieval.latent import LatentIndex, build_latent_index, search
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 
@@ -52,7 +52,8 @@ def index(
     checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path
 ) -> LatentIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": DOCNOS, "premise": premises}))
-    return load_or_build_latent_index(DOCNOS, lookup, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+    build_latent_index(tmp_path, DOCNOS, lookup, checkpoint, CPU, Parts(tmp_path / "parts"))
+    return LatentIndex(tmp_path, len(DOCNOS))
 
 
 @pytest.fixture(scope="module")

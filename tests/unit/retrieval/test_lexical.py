@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.cache import Parts
 from aragorn.retrieval.lexical import (
     BM25,
     RM3,
@@ -20,8 +21,7 @@ from aragorn.retrieval.lexical import (
     search,
     search_all,
 )
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.text.index_terms import TermAnalyser
 
 from tests.conftest import build_text_lookup
@@ -33,16 +33,19 @@ DOCUMENTS = pd.DataFrame({
 })  # fmt: skip
 
 
-def build_term_index(
+def build_index(
     directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED
 ) -> TermIndex:
-    lookup, store = build_text_lookup(documents), ArtifactStore(directory, {}, overwrite=True)
-    return load_or_build_term_index(documents["docno"].tolist(), lookup, settings, store)
+    lookup = build_text_lookup(documents)
+    parts = Parts(directory / "parts")
+    parts.remove()
+    build_term_index(directory, documents["docno"].tolist(), lookup, settings, parts)
+    return TermIndex(directory, settings)
 
 
 @pytest.mark.usefixtures("small_shards")
 def test_index_counts_terms(tmp_path: Path) -> None:
-    index, analyser = build_term_index(tmp_path), TermAnalyser("none")
+    index, analyser = build_index(tmp_path), TermAnalyser("none")
     counts = [
         Counter(analyser.analyse(f"{row.conclusion} {row.premise}"))
         for row in DOCUMENTS.itertuples()
@@ -72,10 +75,10 @@ def test_index_counts_terms(tmp_path: Path) -> None:
 
 
 def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
-    index = build_term_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
+    index = build_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
-    assert build_term_index(tmp_path / "same", documents).token_count == index.token_count
+    assert build_index(tmp_path / "same", documents).token_count == index.token_count
 
 
 TEXTS = [
@@ -87,7 +90,7 @@ MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query")]
 
 def build_premise_index(directory: Path, texts: list[str]) -> TermIndex:
     docnos = [f"d{n:02}" for n in range(len(texts))]
-    return build_term_index(
+    return build_index(
         directory, pd.DataFrame({"docno": docnos, "conclusion": "", "premise": texts})
     )
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from aragorn.cache import MARKER_FILE, open_cache
 from aragorn.errors import CheckpointError, OutputError
 from aragorn.output.run_directory import RunDirectory
 from aragorn.storage import atomic_files
-from aragorn.storage.cache_directory import MARKER_FILE, CacheDirectory
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
 from aragorn.storage.locks import lock_directory
 
@@ -29,9 +29,9 @@ def no_tempdir(monkeypatch: Patch) -> None:
 
 @pytest.mark.usefixtures("no_tempdir")
 def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
-    with CacheDirectory(None, tmp_path) as cache:
-        assert cache.directory.parent == tmp_path
-        assert tempfile.gettempdir() == str(cache.directory)
+    with open_cache(None, tmp_path) as cache:
+        assert cache.path.parent == tmp_path
+        assert tempfile.gettempdir() == str(cache.path)
     assert not list(tmp_path.iterdir())
 
 
@@ -39,7 +39,7 @@ def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
 def test_no_temporary_directory_raises(tmp_path: Path) -> None:
     with (
         pytest.raises(OutputError, match="no writable temporary directory"),
-        CacheDirectory(None, tmp_path / "missing"),
+        open_cache(None, tmp_path / "missing"),
     ):
         pass
 
@@ -83,7 +83,7 @@ def test_file_systems_without_locks_are_used_with_a_warning(
     fail_to_lock(code, monkeypatch)
     with (
         RunDirectory(tmp_path / "runs"),
-        CacheDirectory(tmp_path / "cache", tmp_path),
+        open_cache(tmp_path / "cache", tmp_path),
         lock_directory(tmp_path, shared=True),
     ):
         pass

@@ -4,16 +4,17 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from aragorn.models.bert import BERTNetwork
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import Component, iter_components
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.versions import describe_versions
 
 from aragorn_training import configs
 from aragorn_training.data.datasets import webis_argquality
@@ -94,7 +95,7 @@ class Step:
     # arguments that name the working directory and its checkpoints
     directories: tuple[str, ...] = ()
     uses_device: bool = False
-    modules: tuple[str, ...] = ()  # modules that decide the output, besides those in CODE
+    sources: tuple[type, ...] = ()  # classes whose versions decide the output, besides CODE
     stored: Path | None = None  # checkpoint that is copied instead
 
     @property
@@ -109,16 +110,16 @@ class Step:
         return RESTART_FLAGS.get(str(self.command[0]), [])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
-        """Hash everything that decides the output: settings, inputs, code and the keys of the
+        """Hash everything that decides the output: settings, inputs, versions and the keys of the
         required steps."""
         verb = str(self.command[0])
         module = CODE.get(f"{verb} {self.command[1]}" if len(self.command) > 1 else verb)
-        code = code_fingerprint(module or CODE[verb], *self.modules)
+        versions = describe_versions(import_module(module or CODE[verb]), *self.sources)
         command = [
             [_hash_path(part) if isinstance(part, Path) else part for part in parts]
             for parts in (part if isinstance(part, tuple) else (part,) for part in self.command)
         ]
-        return hash_json([self.name, command, code, *requirement_keys])
+        return hash_json([self.name, command, versions, *requirement_keys])
 
 
 @cache
@@ -194,8 +195,8 @@ class _Graph:
             requires.append(recipe.initial_checkpoint)
         missing = self._sources.find_missing(recipe.task.published_files)
         missing += self._missing_qrels if recipe.task.needs_qrels else []
-        modules = recipe.network_class.__module__, type(recipe.task).__module__
-        self._add_checkpoint(name, ("fit", path), requires, missing, modules=modules)
+        sources = (recipe.network_class, type(recipe.task))
+        self._add_checkpoint(name, ("fit", path), requires, missing, sources=sources)
 
     def _add_examples(self, recipe: Recipe) -> str:
         kind = recipe.task.data_kind
@@ -260,7 +261,7 @@ class _Graph:
         requires: Sequence[str],
         missing: Sequence[str],
         uses_device: bool = True,
-        modules: tuple[str, ...] = (),
+        sources: tuple[type, ...] = (),
         stored: Path | None = None,
     ) -> None:
         for requirement in requires:
@@ -276,7 +277,7 @@ class _Graph:
             tuple(missing),
             directories,
             uses_device,
-            modules,
+            sources,
             stored,
         )
         self._add(step)

@@ -191,8 +191,8 @@ def run_tags(options: TagsOptions) -> None:
 
 def run_distillation(options: DistillationOptions) -> None:
     """Score documents for debate titles with a teacher system."""
+    from aragorn.cache import open_cache
     from aragorn.inference.device import choose_device
-    from aragorn.storage.cache_directory import CacheDirectory
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution
 
@@ -205,7 +205,7 @@ def run_distillation(options: DistillationOptions) -> None:
     teacher = get_system(options.teacher)
     checkpoints = CheckpointStore(options.checkpoint_dir)
     settings = DistillationSettings(options.titles, options.documents, options.seed)
-    with CacheDirectory(options.work_dir, options.work_dir) as cache:
+    with open_cache(options.work_dir, options.work_dir) as cache:
         titles = build_title_input(options.inputs, options.exclude_topics, settings)
         execution = Execution(titles, checkpoints, choose_device(options.device), cache)
         prepare_distillation(

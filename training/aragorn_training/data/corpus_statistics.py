@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.storage.recorded_files import RecordedFiles
 
 from aragorn_training.plotting import create_figure, render_png
 
@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 N_TOP_CONCLUSIONS = 20
 
 
-def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
-    """Log statistics of the arguments; write statistics.json and two histograms into `store`, which
+def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+    """Log statistics of the arguments; write statistics.json and two histograms into `tables`, which
     must hold the tables."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique_conclusions = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
-    premise_lengths, vocabulary_size = _measure_premises(store.directory)
+    premise_lengths, vocabulary_size = _measure_premises(tables.directory)
     top_counts = conclusions.value_counts().head(N_TOP_CONCLUSIONS)
     statistics = {
         "arguments": len(conclusions),
@@ -45,16 +45,13 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
     }
     for name, value in statistics.items():
         log.info("%s: %s", name, value)
-    store.load_or_build(
-        "statistics.json", (json.dumps(statistics, indent=1, ensure_ascii=False) + "\n").encode
-    )
+    content = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
+    tables.build(["statistics.json"], lambda file: file.write_text(content, encoding="utf-8"))
     for name, lengths, label, max_length in (
         ("conclusion", conclusion_lengths, "words per unique normalised conclusion", 20),
         ("premise", premise_lengths, "words per premise", 1750),
     ):
-        store.build_files(
-            [f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length)
-        )
+        tables.build([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
 
 
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:

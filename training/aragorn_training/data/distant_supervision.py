@@ -5,14 +5,15 @@ conclusions or, as hard negatives, premises of other conclusions that are retrie
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from aragorn.cache import open_cache
 from aragorn.errors import InputError
 from aragorn.progress import track
 from aragorn.retrieval.lexical import Dirichlet, Model, build_query, search
-from aragorn.retrieval.term_index import IndexSettings, load_or_build_term_index
-from aragorn.storage.artifact_store import ArtifactStore
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from rapidfuzz import fuzz, process
 
 from aragorn_training.data.seeds import RandomStream, create_generator
@@ -84,9 +85,7 @@ def sample_negatives(
     return negatives
 
 
-def mine_hard_negatives(
-    arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore
-) -> np.ndarray:
+def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int) -> np.ndarray:
     """Mine one hard negative per argument: a premise of another conclusion, retrieved for the
     conclusion of the argument.
 
@@ -99,14 +98,13 @@ def mine_hard_negatives(
         fallback: Row indices (arguments,) of the negatives to use if nothing is retrieved for a
             conclusion.
         seed: Seed of the random order.
-        cache: Artifact store of the index; its cache key must depend on the arguments.
 
     Returns:
         Row indices (arguments,) of the negatives.
     """
     rng, negatives = create_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
     for rows, hits in retrieve_for_conclusions(
-        arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache
+        arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH
     ):
         if len(hits):
             negatives[rows] = np.resize(rng.permutation(hits), len(rows))
@@ -118,7 +116,6 @@ def retrieve_for_conclusions(
     index_settings: IndexSettings,
     model: Model,
     depth: int,
-    cache: ArtifactStore,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Retrieve arguments of other conclusions for every normalised conclusion; the query is its
     first argument's conclusion.
@@ -128,7 +125,6 @@ def retrieve_for_conclusions(
         index_settings: Fields and stemmer of the index.
         model: Retrieval model.
         depth: Maximum number of arguments retrieved per conclusion.
-        cache: Artifact store of the index; its cache key must depend on the arguments.
 
     Yields:
         Row indices of a conclusion's arguments, sorted by docno, and of the retrieved arguments,
@@ -137,16 +133,25 @@ def retrieve_for_conclusions(
     # the index numbers documents by docno
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")
     by_docno = arguments.iloc[docno_order].set_index("docno", drop=False)
-    index = load_or_build_term_index(
-        by_docno.index.tolist(), lambda docnos: by_docno.loc[docnos], index_settings, cache
-    )
-    groups = by_docno.groupby("normalised_conclusion", sort=True).indices
-    for group in track(
-        list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"
-    ):
-        query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
-        hits = search(index, query, model, depth + len(group)).documents
-        yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
+    with open_cache(None, Path()) as cache:
+        parts = cache.parts("parts", "")
+        directory = cache.path / "index"
+        directory.mkdir()
+        build_term_index(
+            directory,
+            by_docno.index.tolist(),
+            lambda docnos: by_docno.loc[docnos],
+            index_settings,
+            parts,
+        )
+        index = TermIndex(directory, index_settings)
+        groups = by_docno.groupby("normalised_conclusion", sort=True).indices
+        for group in track(
+            list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"
+        ):
+            query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
+            hits = search(index, query, model, depth + len(group)).documents
+            yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
 
 
 def _sample_rows(

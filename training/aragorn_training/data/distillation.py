@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -12,16 +13,18 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, read_topics
-from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import Execution
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.work_directory import convert_table_errors
+
+VERSION = 1  # of the table made from the same rankings
 
 log = logging.getLogger(__name__)
 
@@ -114,12 +117,12 @@ def prepare_distillation(
     cache_key = {
         "input": execution.input.file_hashes | hash_input_files(list(excluded_topic_files)),
         "teacher": {"system": system.name, "key": execution.compute_cache_key(system.stage)},
-        "code": code_fingerprint(__name__),
+        "version": describe_versions(sys.modules[__name__]),
         **asdict(settings),
     }
     file = get_table_path(work_dir)
-    store = ArtifactStore(file.parent, cache_key, overwrite)
-    store.build_files([file.name], partial(_write_scores, system, execution, settings))
+    tables = RecordedFiles(file.parent, cache_key, overwrite)
+    tables.build([file.name], partial(_write_scores, system, execution, settings))
 
 
 def get_table_path(work_dir: Path) -> Path:
@@ -127,12 +130,12 @@ def get_table_path(work_dir: Path) -> Path:
     return work_dir / "distilled" / "lists.parquet"
 
 
-def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
+def load_table(work_dir: Path) -> tuple[pd.DataFrame, Record]:
     """Load the scored documents, with the columns COLUMNS (`debate` and `topic` hold the title),
     and their manifest."""
     file = get_table_path(work_dir)
     with convert_table_errors(file, work_dir, "distillation"):
-        return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
+        return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / MANIFEST)
 
 
 def _write_scores(

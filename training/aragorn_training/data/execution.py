@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from aragorn.cache import open_cache
 from aragorn.inference.device import choose_device, choose_precision
 from aragorn.io.dataset import Dataset
-from aragorn.storage.cache_directory import CacheDirectory
 from aragorn.systems.execution import CheckpointStore, Execution
 
 
@@ -29,5 +29,5 @@ def open_execution(options: Any, cache_dir: Path | None, output_dir: Path) -> It
     device = choose_device(options.device)
     precision = choose_precision(getattr(options, "precision", "float32"), device)
     checkpoints = CheckpointStore(options.checkpoint_dir, precision)
-    with CacheDirectory(cache_dir, output_dir) as cache:
+    with open_cache(cache_dir, output_dir) as cache:
         yield Execution(dataset, checkpoints, device, cache)

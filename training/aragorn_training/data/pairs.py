@@ -1,6 +1,7 @@
 """Prepare the tables of training and validation pairs from the args.me corpus."""
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,14 +12,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from aragorn.io import collection, touche
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import RecordedFiles
+from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
 from aragorn.text.vocabulary import InputUnit
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.corpus_statistics import write_statistics
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
@@ -30,6 +33,8 @@ from aragorn_training.data.split import (
     split_by_conclusion,
 )
 from aragorn_training.data.work_directory import get_hard_negatives_file
+
+VERSION = 1  # of the tables made from the same corpus
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +73,11 @@ def prepare_pairs(
     files = find_corpus_files(corpus_dir)
     cache_key = {
         "input": hash_input_files(files),
-        "code": code_fingerprint(__name__),
+        "version": describe_versions(touche, normalisation, collection, sys.modules[__name__]),
         "seed": settings.seed,
         "sample_size": settings.sample_size,
     }
-    store = ArtifactStore(work_dir, cache_key, overwrite)
+    tables = RecordedFiles(work_dir, cache_key, overwrite)
     train, validation = split_by_conclusion(_read_arguments(files, settings), settings.seed)
     splits = [
         (name, part, sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], settings.seed))
@@ -81,15 +86,13 @@ def prepare_pairs(
     for name, part, negatives in splits:
         for form in PREMISE_FORMS:
             write = partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
-            store.build_files([f"{name}.{form}.parquet"], write)
-    write_statistics(store, train, validation)
+            tables.build([f"{name}.{form}.parquet"], write)
+    write_statistics(tables, train, validation)
     if settings.hard_negatives:
         file = get_hard_negatives_file(work_dir, settings.hard_negatives)
-        hard_negative_store = ArtifactStore(file.parent, cache_key, overwrite=True)
-        write = partial(
-            _write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store
-        )
-        hard_negative_store.build_files([file.name], write)
+        hard_negatives = RecordedFiles(file.parent, cache_key, overwrite=True)
+        write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed)
+        hard_negatives.build([file.name], write)
 
 
 def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
@@ -135,9 +138,7 @@ def _write_table(
             writer.write_table(pa.table(arrays, schema=TABLE_SCHEMA))
 
 
-def _write_hard_negatives(
-    train: pd.DataFrame, fallback: np.ndarray, seed: int, store: ArtifactStore, file: Path
-) -> None:
+def _write_hard_negatives(train: pd.DataFrame, fallback: np.ndarray, seed: int, file: Path) -> None:
     docnos = train["docno"].to_numpy()
-    rows = mine_hard_negatives(train, fallback, seed, store)
+    rows = mine_hard_negatives(train, fallback, seed)
     pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

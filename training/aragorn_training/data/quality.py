@@ -1,6 +1,7 @@
 """Prepare published argument-quality data sets as tables that share COLUMNS, and load them."""
 
 import logging
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import NamedTuple
 import pandas as pd
 from aragorn.errors import InputError
 from aragorn.progress import track
-from aragorn.storage.artifact_store import ArtifactStore, read_manifest
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import RecordedFiles, read_record
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 from aragorn_training.data.work_directory import build_not_found_error, convert_table_errors
+
+VERSION = 1  # of the tables made from the same data sets
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +72,11 @@ def prepare_quality(
     inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
         file = get_table_path(work_dir, name)
-        cache_key = {"input": hashes, "code": code_fingerprint(__name__)}
-        store = ArtifactStore(
+        cache_key = {"input": hashes, "version": describe_versions(sys.modules[__name__])}
+        tables = RecordedFiles(
             file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name]
         )
-        store.build_files([file.name], partial(_write_table, name, directory))
+        tables.build([file.name], partial(_write_table, name, directory))
 
 
 def _write_table(name: str, directory: Path, file: Path) -> None:
@@ -118,6 +121,6 @@ def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
     """Load the SHA-256 of a table's source files, by file name."""
     file = get_table_path(work_dir, name).with_suffix(".json")
     try:
-        return dict(read_manifest(file).inputs["input"])
+        return dict(read_record(file).inputs["input"])
     except LookupError:
         raise build_not_found_error(file, work_dir, "quality") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import RecordedFiles
+from aragorn.text import surface_tokens
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.datasets.argument_components import (
     SOURCES,
@@ -22,6 +24,8 @@ from aragorn_training.data.datasets.argument_components import (
 )
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.work_directory import convert_table_errors
+
+VERSION = 1  # of the tables made from the same data sets
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +49,13 @@ def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> No
     """Convert es.txt and wd.txt in `directory` to essays.parquet and webd.parquet (`words tags`) in
     `work_dir`/tagging."""
     inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
-    store = ArtifactStore(
-        work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite
+    tables = RecordedFiles(
+        work_dir / "tagging",
+        {"input": inputs, "version": describe_versions(surface_tokens, sys.modules[__name__])},
+        overwrite,
     )
     for name, dataset in SOURCES.items():
-        store.build_files(
+        tables.build(
             [get_table_path(work_dir, name).name], partial(_write_table, directory, name, dataset)
         )
 

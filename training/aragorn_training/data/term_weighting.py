@@ -3,6 +3,7 @@
 
 import logging
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -20,15 +21,18 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
-from aragorn.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
+from aragorn.text import passages
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.work_directory import iter_rows
+
+VERSION = 1  # of the table made from the same corpus
 
 log = logging.getLogger(__name__)
 
@@ -102,14 +106,14 @@ def prepare_passages(
         "input": hash_input_files(files),
         "qrels": hash_input_files([*qrels]),
         "runs": hash_input_files([*runs]),
-        "code": code_fingerprint(__name__),
+        "version": describe_versions(passages, sys.modules[__name__]),
     }
     judged_docnos = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     pooled_docnos = {
         docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]
     }
-    store = ArtifactStore(get_passages_dir(work_dir), cache_key, overwrite)
-    store.build_files([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
+    tables = RecordedFiles(get_passages_dir(work_dir), cache_key, overwrite)
+    tables.build([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
     document_sets = [
         "all",
         *(["unjudged"] if qrels else []),
@@ -197,10 +201,10 @@ def get_passages_dir(work_dir: Path) -> Path:
     return work_dir / "passages"
 
 
-def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
+def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
     """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that
     `document_set` needs."""
-    manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
+    manifest = read_record(get_passages_dir(work_dir) / MANIFEST)
     required_options = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,15 +17,18 @@ import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
 from aragorn.errors import InputError
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import RecordedFiles
+from aragorn.text import normalisation, surface_tokens
 from aragorn.text.normalisation import tokenise_query
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.vocabulary import Vocabulary
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.work_directory import build_not_found_error, read_prepared_manifest
+
+VERSION = 1  # of the vectors of the same tables
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
@@ -91,11 +95,11 @@ def prepare_vectors(
     [vectors_file_hash] = hash_input_files([vectors_file]).values() if vectors_file else ["none"]
     cache_key = {
         "tables": tables.xxh3,
-        "code": code_fingerprint(__name__),
+        "version": describe_versions(normalisation, surface_tokens, sys.modules[__name__]),
         **{name: value for name, value in asdict(settings).items() if value is not None},
         "vectors_file": vectors_file_hash,
     }
-    output = ArtifactStore(output_dir, cache_key, overwrite)
+    output = RecordedFiles(output_dir, cache_key, overwrite)
     premises = PremiseTokens(work_dir, settings)
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
@@ -121,8 +125,9 @@ def prepare_vectors(
             safetensors.numpy.save({"vectors": _build_vector_table(vocabulary, vectors, settings)})
         )
 
-    output.build_files([VECTORS_FILE], write)
-    output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
+    output.build([VECTORS_FILE], write)
+    content = vocabulary.to_text().encode()
+    output.build([VOCABULARY_FILE], lambda file: file.write_bytes(content))
 
 
 def split_surface_tokens(text: str) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from aragorn.errors import InputError
-from aragorn.storage.artifact_store import MANIFEST, Manifest, read_manifest
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.locks import lock_directory
+from aragorn.storage.recorded_files import MANIFEST, Record, read_record
 
 
 @contextmanager
@@ -55,10 +55,10 @@ def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
         yield
 
 
-def read_prepared_manifest(directory: Path) -> Manifest:
+def read_prepared_manifest(directory: Path) -> Record:
     """Read the manifest of the tables or vectors in a directory; raise InputError if none are
     prepared."""
-    manifest = read_manifest(directory / MANIFEST)
+    manifest = read_record(directory / MANIFEST)
     if not manifest.files:
         raise build_not_found_error(directory / MANIFEST, directory, "pairs")
     return manifest

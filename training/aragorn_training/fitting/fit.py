@@ -35,11 +35,12 @@ from aragorn.storage.checkpoint_directory import (
     verify_files,
     write_with_provenance,
 )
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.text.tokenisers import Tokeniser
+from aragorn.versions import describe_versions
 
 from aragorn_training.cards import render_card
 from aragorn_training.data.work_directory import hash_json
+from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from aragorn_training.fitting.initialisation import build_network, check_inputs
 from aragorn_training.fitting.recipe import Recipe
@@ -203,8 +204,8 @@ def _train(
     optimiser = run.trainee.build_optimiser(
         recipe.training.learning_rate, recipe.encoder.learning_rate
     )
-    code = code_fingerprint(type(network).__module__, type(run.task).__module__, train.__module__)
-    state = TrainingState(hash_json([run.provenance, run.task.file_hashes, code]))
+    versions = describe_versions(training_loop, type(run.task), type(network))
+    state = TrainingState(hash_json([run.provenance, run.task.file_hashes, versions]))
     is_main_process = processes.rank == 0
     if is_main_process:
         create_directory(run_dir)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -67,6 +67,8 @@ def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> T
 class TextNetworkSpec(TaskSpec, frozen=True):
     """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors
     of normalised words."""
+
+    version: ClassVar[int] = 1
 
     def build_network(
         self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path

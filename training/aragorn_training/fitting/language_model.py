@@ -125,6 +125,10 @@ class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceTokeniser]
     name_key = "model"
     probe_type = _ProbeRow
 
+    @staticmethod
+    def find_network_class(name: str) -> type[LanguageModel]:
+        return LanguageModel
+
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceTokeniser]:
         model = build_from_config(LanguageModel, config["config"])

@@ -91,6 +91,8 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     table.
     """
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar[CurveSpec]
     data_kind: ClassVar[str] = "pairs"  # KIND of `prepare KIND`, which writes the examples
     # `load_or_train_weights` replaces the training loop of `fit`

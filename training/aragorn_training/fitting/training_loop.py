@@ -23,6 +23,8 @@ from aragorn_training.fitting.learning_curve import CurveSpec, plot
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import NetworkT, Task, build_divergence_error
 
+VERSION = 1  # of networks trained with the same recipe and data
+
 log = logging.getLogger(__name__)
 
 STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
@@ -132,7 +134,7 @@ class TrainingState:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
             raise UsageError(
-                f"{path}: saved with another recipe, other data or other code; pass --restart to discard it"
+                f"{path}: saved with another recipe, other data or another version; pass --restart to discard it"
             )
         return content
 

@@ -19,6 +19,8 @@ from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.split import METRIC_CUTOFF, POSITIVES
 from aragorn_training.fitting.initialisation import read_encoder_config
 
+VERSION = 1  # of validation scores of the same network
+
 # query rows → scores (queries, candidates)
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]
 

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import torch
 from aragorn import __version__
+from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.fusion.weighted_sum import Member, WeightedSum
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.progress import track
-from aragorn.storage.artifact_store import SharedStore
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -24,10 +24,11 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import SYSTEMS, System
 from aragorn.systems.execution import CheckpointStore
 from aragorn.systems.fusion import EnsembleStage
+from aragorn.text import normalisation, tokenisers
+from aragorn.versions import describe_versions
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
@@ -36,8 +37,11 @@ from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
 from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.fitting import validation
 from aragorn_training.fitting.validation import build_ranker_scorer, measure_candidates
 from aragorn_training.fusion.learners import fit_linear
+
+VERSION = 1  # of models fitted to the same scores
 
 log = logging.getLogger(__name__)
 
@@ -145,16 +149,16 @@ def _score_validation(
         )
         tie_order = queries.tie_order[queries.candidates]
         scorer = build_ranker_scorer(checkpoint.network.to(device), device)
-        code = code_fingerprint(build_ranker_scorer.__module__, type(checkpoint.network).__module__)
+        code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
         key = hash_json([checkpoint.fingerprint, code, inputs, device.type])
-        store = SharedStore(work_dir / f"validation-scores-{name}-{key}", key)
+        parts = Parts(work_dir / f"validation-scores-{name}-{key}")
         batches = np.split(
             np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)
         )
         tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
         scores[name] = np.concatenate(
             [
-                store.load_or_build_array(f"{batch[0]}.npy", partial(scorer, queries, batch))
+                parts.get_or_build_array(f"{batch[0]}", partial(scorer, queries, batch))
                 for batch in tracked_batches
             ]
         )

@@ -1,6 +1,7 @@
 """Evaluate a learned fusion and its variants by cross-validation."""
 
 import logging
+import sys
 from collections.abc import Collection, Mapping
 from functools import partial
 from hashlib import sha256
@@ -9,12 +10,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pandas as pd
+from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import Execution
 from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
+from aragorn.versions import describe_versions
 
 from aragorn_training.evaluation.evaluate import (
     HEADLINE_MEASURES,
@@ -26,6 +28,8 @@ from aragorn_training.fusion.labels import LabelledPool, Learner
 from aragorn_training.fusion.learners import LinearModel, fit_lambdamart, fit_ranknet, fit_ridge
 from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
 from aragorn_training.mapping import map_cached
+
+VERSION = 1  # of the features of the same scores
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +163,7 @@ class FusionEvaluation:
         results = map_cached(
             self._evaluate_variant,
             list(variants),
-            self.execution.cache_directory.directory,
+            self.execution.cache.path,
             name=f"fusion-{self.name}",
             key=self.cache_key,
             result_type=np.ndarray,
@@ -230,10 +234,15 @@ class FusionEvaluation:
             return table[names].to_numpy(float)
 
         member_keys = map(self.execution.compute_cache_key, self.stage.get_dependencies())
-        parts = [repr((pool_depths, cap)), code_fingerprint(__name__), *member_keys]
+        parts = [
+            repr((pool_depths, cap)),
+            describe_versions(weighted_sum, sys.modules[__name__]),
+            *member_keys,
+        ]
         key = sha256("\n".join(parts).encode()).hexdigest()
-        cache = self.execution.cache_directory.open_store(f"features-{self.name}", key)
-        values = cache.load_or_build_array("features.npy", compute)
+        values = self.execution.cache.parts(f"features-{self.name}", key).get_or_build_array(
+            "features", compute
+        )
         log.info(
             "Pooled %d pairs of %d topics, %d features",
             len(pairs),

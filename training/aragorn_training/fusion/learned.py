@@ -39,6 +39,8 @@ from aragorn_training.fusion.labels import LabelledPool
 from aragorn_training.fusion.learners import LinearModel
 from aragorn_training.fusion.recipe import RIDGE, FusionRecipe
 
+VERSION = 1  # of models fitted to the same scores
+
 log = logging.getLogger(__name__)
 
 ABLATION_PLOT = "ablation.png"

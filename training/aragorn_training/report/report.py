@@ -20,10 +20,10 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from aragorn.progress import track
-from aragorn.storage.artifact_store import read_manifest
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
 from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import read_record
 from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS, get_stage_name, get_system
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution, Stage, iter_components
@@ -245,7 +245,7 @@ def _is_fitted_to(system: str, qrels_hash: str, execution: Execution) -> bool:
 
 def _check_same_input(directory: Path, dataset: Dataset) -> None:
     try:
-        input_fingerprint = read_manifest(directory / FINGERPRINT_FILE).inputs["input"]
+        input_fingerprint = read_record(directory / FINGERPRINT_FILE).inputs["input"]
     except LookupError:
         log.warning("%s: no %s; cannot verify the runs' input", directory, FINGERPRINT_FILE)
         return

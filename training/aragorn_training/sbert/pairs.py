@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from aragorn.retrieval.lexical import BM25
 from aragorn.retrieval.term_index import IndexSettings
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
 
@@ -53,18 +52,17 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
 
 
 def retrieve_unlabelled_pairs(
-    train: pd.DataFrame, labelled_pairs: pd.DataFrame, k: int, cache: ArtifactStore
+    train: pd.DataFrame, labelled_pairs: pd.DataFrame, k: int
 ) -> pd.DataFrame:
     """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding
     `labelled_pairs`.
 
-    The pairs `first second` are unlabelled. `cache` stores the index of the premises; its cache key
-    must depend on `train`.
+    The pairs `first second` are unlabelled.
     """
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
         for group, hits in retrieve_for_conclusions(
-            train, IndexSettings(fields="premise"), BM25(), k, cache
+            train, IndexSettings(fields="premise"), BM25(), k
         )
         for row in hits
     ]

@@ -2,6 +2,7 @@
 both from args.me."""
 
 import logging
+import sys
 import time
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +12,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 import torch
+from aragorn.cache import Parts
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.text import tokenisers
 from aragorn.text.tokenisers import WordPieceTokeniser
+from aragorn.versions import describe_versions
 from sentence_transformers import SentenceTransformer
 from torch.nn import Module
 
@@ -32,6 +34,8 @@ from aragorn_training.sbert.pairs import (
 )
 from aragorn_training.sbert.trainer import TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
+
+VERSION = 1  # of students trained with the same settings
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +114,17 @@ class StudentTraining:
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }
-        # hash of settings, data, encoders and code
+        # hash of settings, data, encoders and versions
         self.cache_key = hash_json(
-            [settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes]
+            [
+                settings,
+                pretrained.sha256,
+                describe_versions(tokenisers, sys.modules[__name__]),
+                device.type,
+                table_hashes,
+            ]
         )
-        self._cache = ArtifactStore(work_dir / "students" / self.cache_key, {})
+        self._cache = Parts(work_dir / "students" / self.cache_key)
 
     def measure(self, variant: TrainingVariant) -> StudentResult:
         """Load or train the network of a variant and measure it on the validation conclusions."""
@@ -143,12 +153,12 @@ class StudentTraining:
         def train() -> bytes:
             setup = self._build_setup(variant)
             return networks.serialise_trainable_state(
-                setup.train(self._recipe.seed, self._cache.directory / "scratch")
+                setup.train(self._recipe.seed, self._cache.path / "scratch")
             )
 
         if variant.loss and (variant != TEACHER or self._settings.train_teacher):
             networks.load_trainable_state(
-                model, self._cache.load_or_build(f"{_format_file_stem(variant)}.safetensors", train)
+                model, self._cache.get_or_build(f"{_format_file_stem(variant)}.safetensors", train)
             )
         return model
 
@@ -195,7 +205,7 @@ class StudentTraining:
         """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not
         cached."""
         pairs = retrieve_unlabelled_pairs(
-            self._train_arguments, self.gold, self._settings.bm25_depth, self._cache
+            self._train_arguments, self.gold, self._settings.bm25_depth
         )
         selected_rows = subsample(
             np.arange(len(pairs)), self._settings.max_silver_pairs, self._create_rng(SILVER)
@@ -207,7 +217,7 @@ class StudentTraining:
                 self.load_or_train(TEACHER), pairs, self._build_training_config(TEACHER)
             )
 
-        return pairs.assign(label=self._cache.load_or_build_array("silver.npy", label_pairs))
+        return pairs.assign(label=self._cache.get_or_build_array("silver", label_pairs))
 
     def _create_rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from aragorn.cache import open_cache
 from aragorn.options import option
-from aragorn.storage.cache_directory import CacheDirectory
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.studies.augmented_sbert.trial import (
@@ -143,7 +143,7 @@ def run(options: Options) -> pd.DataFrame:
         for task in dict.fromkeys(point.task for point in points)
     }
     results = []
-    with CacheDirectory(options.work_dir, options.work_dir) as cache:
+    with open_cache(options.work_dir, options.work_dir) as cache:
         session = Session(options, cache)
         for is_gold in (True, False):  # the networks that others share first
             batch = [
@@ -160,11 +160,11 @@ def _build_trial(point: Point, gold: PairDataset, session: Session) -> Trial:
     sweep = SWEEPS[point.sweep]
     settings = sweep.change(session.settings, point.value)
     name = f"sweep-{point.sweep}-{point.value:g}-{point.task}"
-    store = session.open_store(name, settings, point.repetition, gold)
+    store = session.open_parts(name, settings, point.repetition, gold)
     gold_store = store
     if point.sweep == GOLD or sweep.shares_gold:
         name = f"sweep-{GOLD}-{point.task}"
-        gold_store = session.open_store(name, session.settings, point.repetition, gold)
+        gold_store = session.open_parts(name, session.settings, point.repetition, gold)
     if point.sweep == GOLD_PAIRS:
         gold = _sample_gold_pairs(gold, point.repetition, int(point.value))
     return Trial(

@@ -17,6 +17,8 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     """Settings of an Augmented SBERT student; [encoder] sets the student's learning rate and frozen
     layers."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = PairwiseSpec.curve
     is_trained_externally: ClassVar = True
     supported_networks: ClassVar = ("sbert",)

@@ -31,6 +31,8 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     """Settings of training with in-batch negatives and weak labels; the candidates are the premises
     of the micro-batch."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = CurveSpec(
         "in-batch cross-entropy",
         ("MAP@20", NDCG, RECALL),

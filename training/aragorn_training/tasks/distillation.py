@@ -23,6 +23,8 @@ HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
 class DistillationSpec(TextNetworkSpec, frozen=True):
     """Settings of listwise distillation; the batch size is a number of lists."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = LISTWISE_CURVE
     data_kind: ClassVar = "distillation"
     # squared error of scores, or of score differences

@@ -38,6 +38,8 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     """Settings of pre-training a tagger as a language model; a training example is a group of
     passages of similar length."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = CurveSpec(
         "negative log-likelihood per word",
         ("ahead", "back", "both"),

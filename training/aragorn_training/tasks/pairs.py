@@ -9,7 +9,7 @@ import torch
 from aragorn.errors import InputError, UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import LatentRanker, Ranker, SiameseRanker
-from aragorn.storage.artifact_store import MANIFEST, read_manifest
+from aragorn.storage.recorded_files import MANIFEST, read_record
 from torch import Tensor
 from torch.nn import functional
 
@@ -50,6 +50,8 @@ BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
 
 class PairwiseSpec(TextNetworkSpec, frozen=True):
     """Settings of training with a pairwise hinge loss."""
+
+    version: ClassVar[int] = 1
 
     curve: ClassVar = CurveSpec(
         "pairwise hinge loss",
@@ -237,7 +239,7 @@ def _read_table_records(
     if hard_negatives is None:
         return tables.inputs, hashes
     path = get_hard_negatives_file(work_dir, hard_negatives)
-    manifest = read_manifest(path.parent / MANIFEST)
+    manifest = read_record(path.parent / MANIFEST)
     if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
         cause = "built from other tables" if path.name in manifest.files else "missing"
         command = f"`aragorn-training prepare pairs -i INPUT --work-dir {work_dir} --hard-negatives {hard_negatives}`"

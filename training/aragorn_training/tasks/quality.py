@@ -37,6 +37,8 @@ HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 class QualitySpec(TextNetworkSpec, frozen=True):
     """Settings of listwise training on argument quality; the batch size is a number of lists."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = LISTWISE_CURVE
     data_kind: ClassVar = "quality"
     supported_networks: ClassVar = ("tfr_bert",)

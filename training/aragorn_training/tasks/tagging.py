@@ -46,6 +46,8 @@ from aragorn_training.fitting.validation import use_evaluation_mode
 class TaggingSpec(TaskSpec, frozen=True):
     """Settings of training a sequence tagger; the batch size is a number of passages."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = CurveSpec(
         "negative log-likelihood per passage",
         ("precision", "recall", "F1"),

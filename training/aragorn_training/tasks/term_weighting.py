@@ -54,6 +54,8 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     """Settings of training on passages whose words are labelled by their match with a reference
     text."""
 
+    version: ClassVar[int] = 1
+
     curve: ClassVar = CurveSpec(
         "masked mean squared error",
         ("R²", "MAP", "Rprec"),

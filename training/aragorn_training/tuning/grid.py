@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from aragorn import __version__
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
+from aragorn.retrieval import lexical, term_index
 from aragorn.retrieval.lexical import LexicalParameters, parse_query, search
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -23,11 +25,12 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
+from aragorn.text import index_terms
+from aragorn.versions import describe_versions
 
 from aragorn_training import configs
 from aragorn_training.cards import JUDGED_CREDIT, render_card
@@ -42,6 +45,8 @@ from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from aragorn_training.mapping import map_cached
+
+VERSION = 1  # of the measures of the same rankings
 
 log = logging.getLogger(__name__)
 
@@ -225,14 +230,14 @@ def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execut
     key = (
         sorted(judged.hashes.items()),
         execution.input.fingerprint,
-        code_fingerprint(__name__),
+        describe_versions(index_terms, term_index, lexical, sys.modules[__name__]),
         DEFAULT_DEPTH,
         enrichment.get_key_parts(execution) if enrichment else [],
     )
     values = map_cached(
         partial(_evaluate_point, judged, execution),
         grid.points,
-        execution.cache_directory.directory,
+        execution.cache.path,
         name=f"tune-{name}",
         key=key,
         result_type=np.ndarray,

@@ -5,6 +5,7 @@ Webis-ArgQuality-20 only. Topics that ask the same question are in the same fold
 """
 
 import logging
+import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -19,12 +20,12 @@ from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.checkpoint_directory import write_with_provenance
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import Execution
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
+from aragorn.versions import describe_versions
 
 from aragorn_training.cards import render_card
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
@@ -48,6 +49,8 @@ from aragorn_training.tuning.quality_grid import (
     QUALITY_ONLY,
     RELEVANCE_ONLY,
 )
+
+VERSION = 1  # of quality scores of the same pairs
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ def tune_quality(
     stage = system.stage
     if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    work_dir = execution.cache_directory.directory
+    work_dir = execution.cache.path
     webis_values, webis_questions = evaluate_webis_topics(stage, execution)
     qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
@@ -172,19 +175,22 @@ def evaluate_webis_topics(
     Returns:
         Values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,).
     """
-    judgments = load_webis_judgments(execution.cache_directory.directory)
+    judgments = load_webis_judgments(execution.cache.path)
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
     key = sha256(
         repr(
-            (network.fingerprint, execution.device_and_precision, code_fingerprint(__name__), pairs)
+            (
+                network.fingerprint,
+                execution.device_and_precision,
+                describe_versions(*stage.quality.sources, sys.modules[__name__]),
+                pairs,
+            )
         ).encode()
     )
-    cache = execution.cache_directory.open_store("scores-webis", key.hexdigest())
-    quality = cache.load_or_build_array(
-        "quality.npy", lambda: network.score(pairs, execution.device)
-    )
+    parts = execution.cache.parts("scores-webis", key.hexdigest())
+    quality = parts.get_or_build_array("quality", lambda: network.score(pairs, execution.device))
     questions = np.array(
         [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]
     )

@@ -26,6 +26,8 @@ class CEDRDRMM(BERTRanker):
     """Sum over all 20 query positions, including padding, of a feed-forward network over histograms
     and [CLS]."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """Configuration of the encoder and of the dropout before the last layer."""

@@ -24,6 +24,8 @@ SIGMAS = (*[0.1] * 10, 0.001)
 class CEDRKNRM(BERTRanker):
     """A linear layer over the kernel features of all layers and the last layer's [CLS] vector."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """Configuration of the encoder, the dropout before the linear layer, and the units of the

@@ -33,6 +33,8 @@ NGRAM_PAIRS = ((1, 1), (1, 3), (1, 2), (2, 1), (3, 1), (2, 2), (2, 3), (3, 2), (
 class ConvKNRM(TopicRanker):
     """Kernel pooling over cosine similarities of n-grams."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config:
         """Configuration of the network; `vocabulary` counts embedding rows, including those of

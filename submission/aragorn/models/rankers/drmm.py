@@ -38,6 +38,8 @@ SIMILARITY_RANGES = (
 class DRMM(TopicRanker):
     """A sum of the query terms' match scores, weighted by gates."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config:
         """Configuration of the network; `vocabulary` counts embedding rows, including those of

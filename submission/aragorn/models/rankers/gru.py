@@ -26,6 +26,8 @@ class GRU(SiameseRanker):
     """A linear layer over the mean hidden states of a bidirectional GRU that query and document
     share."""
 
+    version = 1
+
     half_precision_prefixes = ("embedding.", "forward_rnn.", "backward_rnn.")
 
     @dataclass(frozen=True)

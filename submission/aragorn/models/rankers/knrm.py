@@ -26,6 +26,8 @@ from aragorn.models.ranker import TopicRanker
 class KNRM(TopicRanker):
     """Kernel pooling over cosine similarities of trained word embeddings."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config:
         """Configuration of the network; `vocabulary` counts embedding rows, including those of

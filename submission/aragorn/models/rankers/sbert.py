@@ -21,6 +21,8 @@ from aragorn.models.ranker import DenseRanker
 class SBERT(BERTRanker, DenseRanker):
     """Cosine similarity of BERT's vectors, mean-pooled over [CLS] text [SEP]."""
 
+    version = 1
+
     uses_occlusion = False
     cpu_batch_size = 8  # documents per batch, whose activations stay in the CPU cache
 

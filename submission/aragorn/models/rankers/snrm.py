@@ -28,6 +28,8 @@ class SNRM(LatentRanker):
     """A feed-forward ReLU network over a text's 5-grams; its outputs are summed and divided by a
     power of the 5-gram count."""
 
+    version = 1
+
     half_precision_prefixes = ("embedding.", "layers.")
 
     @dataclass(frozen=True)

@@ -18,6 +18,8 @@ class TFRBERT(CLSRanker):
     """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's
     chunks."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """Configuration of the encoder, its input and the dropout."""

@@ -15,6 +15,8 @@ from aragorn.models.bert_config import EncoderConfig
 class VanillaBERT(CLSRanker):
     """A linear layer over the mean [CLS] vector of a document's chunks."""
 
+    version = 1
+
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """Configuration of the encoder and of the dropout before the linear layer."""

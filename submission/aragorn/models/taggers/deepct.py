@@ -24,6 +24,8 @@ INIT_STD = 0.02  # standard deviation of the initial weights
 class DeepCT(BERTNetwork, Tagger[Passage]):
     """A linear layer, without activation, over the BERT vector of each word's first word piece."""
 
+    version = 1
+
     tokeniser_class = WordPiecePassageTokeniser
     output_name = "weight"
 

@@ -48,6 +48,8 @@ class TARGER(Tagger[SurfacePassage]):
     dropout.
     """
 
+    version = 1
+
     tokeniser_class = SurfaceTokeniser
     output_name = "kept"
     input_fields = "conclusion premise"  # all fields of the unenriched index

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from aragorn.errors import InputError
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from aragorn_training.data.split import split_by_conclusion
 from rapidfuzz import fuzz
@@ -100,7 +99,7 @@ ZOOS = pd.DataFrame([  # premises with words of other conclusions
 def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:
     def mine_negatives(seed: int) -> dict[str, str]:
         least_similar = np.array([7, 6, 5, 7, 6, 7, 7, 3])
-        rows = mine_hard_negatives(ZOOS, least_similar, seed, ArtifactStore(tmp_path / "index", {}))
+        rows = mine_hard_negatives(ZOOS, least_similar, seed)
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))
 
     negatives = mine_negatives(0)

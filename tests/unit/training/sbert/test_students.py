@@ -14,7 +14,6 @@ import torch
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.models.padding import pad
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main
 from aragorn_training.data.pair_tables import load_validation_queries
@@ -216,7 +215,7 @@ def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(
     train: pd.DataFrame, tmp_path: Path
 ) -> None:
     def retrieve(arguments: pd.DataFrame, labelled: pd.DataFrame, name: str) -> pd.DataFrame:
-        return retrieve_unlabelled_pairs(arguments, labelled, 3, ArtifactStore(tmp_path / name, {}))
+        return retrieve_unlabelled_pairs(arguments, labelled, 3)
 
     no_labels = train.iloc[:0].assign(first="", second="")
     pairs = retrieve(train, no_labels, "all")

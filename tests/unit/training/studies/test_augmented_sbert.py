@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from aragorn.cache import Parts
 from aragorn.errors import TrainingError
-from aragorn.storage.artifact_store import ArtifactStore
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.paths import PUBLISHED
@@ -121,7 +121,7 @@ def make_trial(
     similarity: Path, encoder: Path, other_encoder: Path, tmp_path: Path
 ) -> Callable[..., Trial]:
     def make(task: str, teacher: Path = encoder) -> Trial:
-        cache = ArtifactStore(tmp_path / task, {}, overwrite=True)
+        cache = Parts(tmp_path / task)
         settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
         return Trial(
             LOADERS[task](similarity, 0),

@@ -76,9 +76,7 @@ def test_tuning_does_not_depend_on_held_out_judgments(
     make_execution: Callable[..., Execution],
 ) -> None:
     execution = make_execution(judged_input, checkpoints=all_checkpoints_dir)
-    prepare_quality(
-        write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory
-    )
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache.path)
     qrels = judge(execution, 1)
     topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
     is_training = np.array([True] * 3 + [False] * 5)

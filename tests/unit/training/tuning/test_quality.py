@@ -46,9 +46,7 @@ def execution(
     make_execution: Callable[..., Execution],
 ) -> Execution:
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    prepare_quality(
-        write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory
-    )
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache.path)
     return execution
 
 

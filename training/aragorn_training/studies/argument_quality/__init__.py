@@ -17,12 +17,13 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import DenseRanker
 from aragorn.options import option
 from aragorn.retrieval.dense import encode_texts
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.versions import describe_versions
 from msgspec.structs import replace
 from sklearn.linear_model import RidgeCV
 
 from aragorn_training.data.quality import load_table, load_webis_judgments
 from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
+from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.fitting.listwise_losses import LOSSES
@@ -142,8 +143,8 @@ def _build_key(
         hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest()
         for name in setting.data_sets
     ]
-    code = code_fingerprint(
-        SettingRunner.__module__, recipe.task.resolve_network_class(recipe).__module__
+    code = describe_versions(
+        training_loop, type(recipe.task), recipe.task.resolve_network_class(recipe)
     )
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+from aragorn.cache import open_cache
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
-from aragorn.storage.cache_directory import CacheDirectory
 
 from aragorn_training.data.datasets.sentence_pairs import LOADERS
 from aragorn_training.studies.augmented_sbert.trial import (
@@ -64,7 +64,7 @@ def run(options: Options) -> pd.DataFrame:
         One row per task and network: mean and standard deviation on test and dev (percent), mean
         silver pairs and seconds; times are per process.
     """
-    with CacheDirectory(options.work_dir, options.work_dir) as cache:
+    with open_cache(options.work_dir, options.work_dir) as cache:
         return _run_tasks(list(dict.fromkeys(options.parts)), options, Session(options, cache))
 
 
@@ -78,7 +78,7 @@ def _run_tasks(tasks: Sequence[str], options: Options, session: Session) -> pd.D
     trials: dict[tuple[str, int], Trial] = {}
     for task, dataset in gold.items():
         for repetition in range(options.repetitions):
-            store = session.open_store(f"augmented-{task}", settings, repetition, dataset)
+            store = session.open_parts(f"augmented-{task}", settings, repetition, dataset)
             trials[task, repetition] = Trial(
                 dataset, repetition, settings, session.encoders, store, session.device
             )

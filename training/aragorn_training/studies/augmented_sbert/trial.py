@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -18,12 +19,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 import torch
+from aragorn.cache import Cache, Parts
 from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
-from aragorn.storage.artifact_store import ArtifactStore
-from aragorn.storage.cache_directory import CacheDirectory
-from aragorn.storage.code_fingerprint import code_fingerprint
+from aragorn.storage.recorded_files import RecordedFiles
+from aragorn.versions import describe_versions
 
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
@@ -41,6 +42,8 @@ from aragorn_training.studies.augmented_sbert.metrics import (
     compute_dev_metric,
     compute_metrics,
 )
+
+VERSION = 1  # of trials with the same settings
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ def _train_seed(
         )
         dev_file.write_text(repr(measure(model)))
 
-    ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)
+    RecordedFiles(seed_dir, {}, overwrite=True).build([*STATE_FILES, DEV_SCORE_FILE], write)
     return float((seed_dir / DEV_SCORE_FILE).read_text())
 
 
@@ -190,7 +193,7 @@ class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
 class Session:
     """Encoders, settings, device and cache of a study."""
 
-    def __init__(self, options: SentencePairOptions, cache: CacheDirectory) -> None:
+    def __init__(self, options: SentencePairOptions, cache: Cache) -> None:
         self.student = PretrainedEncoder(options.student)
         self.teacher = PretrainedEncoder(options.teacher or options.student)
         config = TEACHER_CONFIGS.get(self.teacher.folder.name, TEACHER)
@@ -199,16 +202,16 @@ class Session:
         self.device = choose_device(options.device)
         self.process_count = options.processes or get_default_process_count(self.device)
         self._cache = cache
-        self._code = code_fingerprint(__name__)
+        self._code = describe_versions(sys.modules[__name__])
 
-    def open_store(
+    def open_parts(
         self, name: str, settings: Settings, repetition: int, gold: PairDataset
-    ) -> ArtifactStore:
+    ) -> Parts:
         """Open the store of a repetition's networks."""
         data = [split.to_csv(index=False) for split in (gold.train, gold.dev, gold.test)]
         encoders = (self.teacher.sha256, self.student.sha256)
         key = (astuple(settings), repetition, *encoders, self._code, self.device.type, data)
-        return self._cache.open_store(f"{name}-{repetition}", repr(key))
+        return self._cache.parts(f"{name}-{repetition}", repr(key))
 
 
 @dataclass(frozen=True)
@@ -236,9 +239,9 @@ class Trial:
         repetition: int,
         settings: Settings,
         encoders: Encoders,
-        cache: ArtifactStore,
+        cache: Parts,
         device: torch.device,
-        gold_cache: ArtifactStore | None = None,
+        gold_cache: Parts | None = None,
     ) -> None:
         """Create a trial without training; `repetition` determines the seeds, and no other trial
         may use `cache`.
@@ -264,7 +267,7 @@ class Trial:
     @property
     def name(self) -> str:
         """Unique name: task, repetition and hash of settings and data."""
-        return self._cache.directory.name
+        return self._cache.path.name
 
     def evaluate(self, request: Request) -> TrialResult:
         """Return the result of a network, which is cached."""
@@ -277,13 +280,13 @@ class Trial:
             )  # fmt: skip
             return msgspec.msgpack.encode(result)
 
-        content = self._cache.load_or_build(f"{request.name}.result", compute)
+        content = self._cache.get_or_build(f"{request.name}.result", compute)
         return msgspec.msgpack.decode(content, type=TrialResult)
 
     def _train_and_measure(self, request: Request) -> TrialResult:
         """Evaluate a network on dev and test; a partly trained one on dev only."""
         start = time.monotonic()
-        seeds_dir = self._cache.directory / request.name
+        seeds_dir = self._cache.path / request.name
         if request.fraction is not None:
             dev = self._measure_dev_after(request.fraction, seeds_dir)
             return TrialResult(dev, math.nan, 0, 0.0)
@@ -396,7 +399,7 @@ class Trial:
             pairs["label"] = self.label_pairs(sentences.to_frame(sample))
             return pairs
 
-        return self._cache.load_or_build_array(f"labelled-{strategy}.npy", label_sample)
+        return self._cache.get_or_build_array(f"labelled-{strategy}", label_sample)
 
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Sample at most `silver_ratio` pairs per gold pair."""
@@ -407,7 +410,7 @@ class Trial:
         """Return this task's training pairs, labelled by the source task's teacher."""
         name = f"labelled-{source.name}.npy"
         return self.gold.train.assign(
-            label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train))
+            label=self._cache.get_or_build_array(name, lambda: source.label_pairs(self.gold.train))
         )
 
     def load_or_train_on_gold(self, network: str) -> Network:
@@ -420,9 +423,9 @@ class Trial:
                 self._train(network, training, self.gold.train)
             )
 
-        weights = self._gold_cache.load_or_build(f"{network}.safetensors", train)
+        weights = self._gold_cache.get_or_build(f"{network}.safetensors", train)
         # state files of the seeds
-        shutil.rmtree(self._cache.directory / network, ignore_errors=True)
+        shutil.rmtree(self._cache.path / network, ignore_errors=True)
         model = self._build(training)
         networks.load_trainable_state(model, weights)
         return model
@@ -431,7 +434,7 @@ class Trial:
         """Train the best seed's network; the states of the seeds are in the cache's folder
         `name`."""
         setup = self._build_setup(training, pairs)
-        work_dir = self._cache.directory / name
+        work_dir = self._cache.path / name
         return train_best_seed(
             setup, self._seeds, self._settings.seed_fraction, self._measure_dev, work_dir
         )

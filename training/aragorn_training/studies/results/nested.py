@@ -5,6 +5,7 @@ topics. Grids, length exponent, quality re-ranking, members' grids and number of
 of the fusion are all selected on the training topics.
 """
 
+import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -13,12 +14,12 @@ from functools import cache, partial
 import msgspec
 import numpy as np
 import pandas as pd
+from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from aragorn.retrieval.lexical import LexicalParameters
-from aragorn.storage.code_fingerprint import code_fingerprint
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.cluster_score import ClusterScoreStage
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
@@ -26,6 +27,7 @@ from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.versions import describe_versions
 
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.folds import assign_folds
@@ -49,6 +51,8 @@ from aragorn_training.tuning.quality import (
 )
 from aragorn_training.tuning.quality import select_point as select_quality_point
 from aragorn_training.tuning.quality_grid import DEPTHS
+
+VERSION = 1  # of the fusions fitted to the same features
 
 N_PARTITIONS = 10
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the text length in SNRM
@@ -221,10 +225,10 @@ class NestedTuning:
             sorted(self._judged.hashes.items()),
         )
         member_keys = [self._execution.compute_cache_key(member) for _, member in members]
-        key = repr((data_key, code_fingerprint(__name__), member_keys))
-        store = self._execution.cache_directory.open_store("nested-fusion", key)
-        file_name = f"{np.packbits(is_training).tobytes().hex()}.npy"
-        return store.load_or_build_array(
+        key = repr((data_key, describe_versions(weighted_sum, sys.modules[__name__]), member_keys))
+        store = self._execution.cache.parts("nested-fusion", key)
+        file_name = f"{np.packbits(is_training).tobytes().hex()}"
+        return store.get_or_build_array(
             file_name, lambda: self._fit_fusion(tuned_stage, is_training)
         )
 

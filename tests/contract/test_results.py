@@ -1,0 +1,152 @@
+"""Tests that the version of a component is raised when its results change, and that every component
+has a version, a result file and, in each key that contains its results, an effect."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from aragorn import versions
+from aragorn.cache import open_cache
+from aragorn.engine.base import CPU
+from aragorn.inference import checkpoint_io, ranker_checkpoint
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.io.dataset import Dataset
+from aragorn.models import taggers
+from aragorn.models.rankers import get_ranker_class, list_rankers
+from aragorn.models.rankers.knrm import KNRM
+from aragorn.models.taggers import get_tagger_class
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.registry import list_module_names
+from aragorn.retrieval import latent
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
+from aragorn.systems.neural import NetworkStage
+
+from tests.conftest import SAMPLE, Patch
+from tests.result_cases import CASES, RESULTS_DIR, compute
+
+
+def find_difference(actual: Any, expected: Any, tolerance: float) -> str:
+    """Describe the first difference of two JSON values; "" if there is none."""
+    if isinstance(actual, list) and isinstance(expected, list):
+        if len(actual) != len(expected):
+            return f"{len(actual)} values, expected {len(expected)}"
+        pairs = zip(actual, expected, strict=True)
+        return next((text for pair in pairs if (text := find_difference(*pair, tolerance))), "")
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        if list(actual) != list(expected):
+            return f"{list(actual)}, expected {list(expected)}"
+        return find_difference([*actual.values()], [*expected.values()], tolerance)
+    if isinstance(actual, float) and isinstance(expected, float | int):
+        bound = tolerance * max(1.0, abs(expected))
+        return "" if abs(actual - expected) <= bound else f"{actual}, expected {expected}"
+    return "" if actual == expected else f"{actual!r}, expected {expected!r}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_change_only_with_the_version(name: str) -> None:
+    case, file = CASES[name], RESULTS_DIR / f"{name}.json"
+    advice = f"run tests/run --record {name}"
+    assert file.exists(), f"{name} has no recorded result: {advice}"
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    assert recorded["version"] == case.version, f"the version of {name} was raised: {advice}"
+    difference = find_difference(compute(name), recorded["expected"], case.tolerance)
+    assert not difference, f"the results of {name} changed: raise its version ({difference})"
+
+
+def test_recorded_results_are_of_known_cases() -> None:
+    assert {file.stem for file in RESULTS_DIR.glob("*.json")} == {*CASES}
+
+
+def list_components() -> list[Component]:
+    stages = [system.stage for system in SYSTEMS.values()] + [*FUSION_CANDIDATES.values()]
+    return list(dict.fromkeys(part for stage in stages for part in iter_components(stage)))
+
+
+def test_every_component_has_a_version_and_a_result() -> None:
+    networks = [
+        *map(get_ranker_class, list_rankers()),
+        *map(get_tagger_class, list_module_names(taggers.__path__)),
+    ]
+    components = list_components()
+    classes = {*networks, *map(type, components)}
+    assert [cls.__name__ for cls in classes if "version" not in vars(cls)] == []
+    needed = classes | {source for component in components for source in component.sources}
+    recorded = {source for case in CASES.values() for source in case.sources}
+    assert {source.__name__ for source in needed - recorded} == set()
+
+
+@pytest.fixture
+def execution(tmp_path: Path) -> Iterator[Execution]:
+    with open_cache(None, tmp_path) as cache:
+        yield Execution(Dataset(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+
+
+def compute_keys(execution: Execution) -> dict[str, str]:
+    return {name: execution.compute_cache_key(system.stage) for name, system in SYSTEMS.items()}
+
+
+def test_keys_load_no_network(execution: Execution, monkeypatch: Patch) -> None:
+    def fail(*arguments: object) -> None:
+        raise AssertionError("a network was loaded")
+
+    monkeypatch.setattr(RankerCheckpoint, "load", fail)
+    monkeypatch.setattr(ranker_checkpoint, "load_checkpoint", fail)
+    keys = compute_keys(execution)
+    assert len({*keys.values()}) == len(SYSTEMS)
+
+
+ENSEMBLES = {"ensemble", "ensemble_thesis"}
+
+
+def test_raised_versions_change_the_keys_of_what_they_compute(
+    execution: Execution, monkeypatch: Patch
+) -> None:
+    keys = compute_keys(execution)
+    for owner, name, expected in (
+        (KNRM, "version", {"knrm", *ENSEMBLES}),
+        (latent, "VERSION", {"snrm", "ensemble"}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, 2)
+            raised = compute_keys(execution)
+        assert {system for system in SYSTEMS if raised[system] != keys[system]} == expected
+    assert compute_keys(execution) == keys
+
+
+def test_keys_of_scores_contain_the_version_of_loading(
+    execution: Execution, monkeypatch: Patch
+) -> None:
+    stage = SYSTEMS["knrm"].stage
+    assert isinstance(stage, NetworkStage)
+    names: list[tuple[str, ...]] = []
+    monkeypatch.setattr(execution, "get_pair_parts", lambda *parts: names.append(parts))
+    pairs = execution.get_ranking(SYSTEMS["bm25"].stage)[["qid", "docno"]][:2]
+    scores = [stage.score(execution, pairs)]
+    monkeypatch.setattr(checkpoint_io, "VERSION", 2)
+    scores.append(stage.score(execution, pairs))
+    assert names[0] != names[1]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_keys_depend_on_libraries_but_not_on_the_package(
+    execution: Execution, monkeypatch: Patch
+) -> None:
+    keys = compute_keys(execution)
+    package = versions.hash_package()
+    monkeypatch.setattr(versions, "__version__", "9.9.9")
+    versions.hash_package.cache_clear()
+    assert versions.hash_package() != package
+    assert compute_keys(execution) == keys
+    releases = {"torch": "2.99.0+cpu"}
+    version = versions.version
+    monkeypatch.setattr(versions, "version", lambda name: releases.get(name) or version(name))
+    versions.get_library_version.cache_clear()
+    changed = compute_keys(execution)
+    unchanged = {name for name in SYSTEMS if changed[name] == keys[name]}
+    versions.get_library_version.cache_clear()
+    versions.hash_package.cache_clear()
+    assert unchanged == {"bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3"}

@@ -1,0 +1,526 @@
+"""Compute tiny results of each component, by which tests/contract/test_results.py notices changes.
+
+`tests/run --record NAME …` writes tests/results/NAME.json after the version of a component was
+raised.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.cache import Parts, open_cache
+from aragorn.engine.base import CPU
+from aragorn.fusion import quality, weighted_sum
+from aragorn.fusion.quality import QualityInterpolation
+from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
+from aragorn.inference import checkpoint_io, enrichment, pair_scoring
+from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
+from aragorn.io import collection, document_store, runs, tirex, touche
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import open_document_store
+from aragorn.io.runs import sort_ranking
+from aragorn.models.bert import BERTNetwork
+from aragorn.models.network import Network
+from aragorn.models.padding import pad
+from aragorn.models.rankers import get_ranker_class, list_rankers
+from aragorn.models.taggers.deepct import DeepCT
+from aragorn.models.taggers.targer import TARGER
+from aragorn.retrieval import conclusion_bm25, dense, latent, lexical, term_index
+from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
+from aragorn.retrieval.latent import LatentIndex, build_latent_index
+from aragorn.retrieval.lexical import BM25, RM3, Dirichlet, search_all
+from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
+from aragorn.systems.catalogue import STAGES
+from aragorn.systems.dense import DenseConclusionStage
+from aragorn.systems.execution import CheckpointStore, Execution, Stage
+from aragorn.systems.fusion import FusionStage
+from aragorn.text import index_terms, normalisation, passages, surface_tokens, tokenisers
+from aragorn.text.index_terms import TermAnalyser
+from aragorn.text.passages import WordPiecePassageTokeniser
+from aragorn.text.surface_tokens import SurfaceTokeniser
+from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
+from aragorn.text.vocabulary import Vocabulary
+from aragorn.versions import describe_versions
+from aragorn_training.fitting.fit import save_network
+
+from tests.conftest import (
+    TINY_CONFIGS,
+    TINY_ENCODER,
+    UNTRAINED,
+    build_tiny_tokenizer,
+    make_argument,
+    write_lexical,
+    write_parameters,
+)
+
+RESULTS_DIR = Path(__file__).parent / "results"
+QUERIES = ["Are zoos cruel?", "Should cars be banned from all cities in 2030?", "zzz", ""]
+TEXTS = [
+    "Zoos aren't cruel: they protect 1,000 endangered species!",
+    "Cars pollute cities; ban cars. Public transport, e.g. trains, is cleaner than cars.",
+    "See https://example.org/zoos?a=1 for the zoos' costs … “cruel”, isn’t it?",
+    "Ａ café ﬁnds naïve 東京 😀 zo\u200bos",  # noqa: RUF001  full-width and composed letters
+    "running runners ran; relational conditional probabilities of the the and",
+    "",
+]
+WORDS = ["zoos", "are", "cruel", "cars", "cities", "ban", "public", "transport", "they", "species"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Computation of a result with the versions that it stands for."""
+
+    sources: tuple[ModuleType | type, ...]
+    compute: Callable[[], Any]  # returns JSON
+    tolerance: float = 0.0  # absolute, and relative above 1
+
+    @property
+    def version(self) -> str:
+        """Versions in the keys of such results."""
+        return describe_versions(*self.sources)
+
+
+def fill(network: Network) -> None:
+    """Set the parameters of a network by a formula, so that they do not depend on a generator."""
+    with torch.no_grad():
+        for position, (name, tensor) in enumerate(network.state_dict().items()):
+            if tensor.is_floating_point() and "transitions" not in name:
+                steps = torch.arange(tensor.numel(), dtype=torch.float64) * 0.7 + position
+                scale = 3.0 if "embeddings" in name else 0.5
+                tensor.copy_((scale * torch.sin(steps**2)).reshape(tensor.shape))
+    network.eval()
+
+
+def build_ranker(name: str) -> tuple[Any, Tokeniser]:
+    """Build a tiny ranker with its tokeniser."""
+    ranker_class = get_ranker_class(name)
+    if ranker_class.token_unit == "pieces":
+        ranker = ranker_class(ranker_class.Config(bert=TINY_ENCODER, cls=2, sep=3))
+        tokeniser: Tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
+    else:
+        vocabulary = Vocabulary(WORDS)
+        settings: dict[str, Any] = {"dimensions": 8, **TINY_CONFIGS.get(name, {})}
+        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
+        tokeniser = WordTokeniser(vocabulary, MaxLengths())
+    fill(ranker)
+    return ranker, tokeniser
+
+
+def build_tagger(name: str) -> tuple[Any, Any]:
+    """Build a tiny tagger with its passage tokeniser."""
+    if name == "deepct":
+        tagger: Any = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
+        reader: Any = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
+    else:
+        tags = ("O", "B-P", "I-P", "B-C", "I-C")
+        sizes = {
+            "dimensions": 8,
+            "character_dimensions": 4,
+            "filters": 3,
+            "hidden": 6,
+            "longest": 15,
+        }
+        tagger = TARGER(TARGER.Config(len(WORDS) + 2, tags, **sizes))
+        reader = SurfaceTokeniser(Vocabulary(WORDS), 15)
+    fill(tagger)
+    with torch.no_grad():  # annotations of all kinds
+        if isinstance(tagger, DeepCT):
+            tagger.linear.bias.fill_(0.4)
+            tagger.linear.weight.mul_(0.1)
+        else:
+            tagger.crf.transitions[1:-1, 1:] = 0
+            tagger.embedding.weight.mul_(9)
+    return tagger, reader
+
+
+def read_documents() -> Any:
+    short = make_argument(
+        "d2",
+        "Too short",
+        "fourteen words are too few for an argument that is searched in this collection",
+    )
+    arguments = [make_argument("d1"), short, make_argument("d0", "Cars", f"{TEXTS[1]} {TEXTS[0]}")]
+    queries = [{"qid": "1", "query": "zoos"}, {"qid": "2", "query": "cars"}]
+    texts = [{"docno": f"t{row}", "text": text} for row, text in enumerate(TEXTS)]
+    topics = "<topics><topic><number>1</number><title> Are zoos\n cruel? </title></topic></topics>"
+    inputs = {
+        "args.me": {"topics.xml": topics, "args-me.json": json.dumps({"arguments": arguments})},
+        "TIREx": {
+            "queries.jsonl": "\n".join(map(json.dumps, queries)),
+            "documents.jsonl": "\n".join(map(json.dumps, texts)),
+        },
+    }
+    results: dict[str, Any] = {}
+    for name, files in inputs.items():
+        with tempfile.TemporaryDirectory() as folder, open_cache(None, Path()) as cache:
+            for file, content in files.items():
+                (Path(folder) / file).write_text(content, encoding="utf-8")
+            dataset = Dataset(Path(folder))
+            store = open_document_store(dataset, cache)
+            documents = store.read_texts(sorted(store.read_all_docnos()))
+            results[name] = [
+                dataset.topics.to_numpy().tolist(),
+                documents.to_numpy().tolist(),
+                store.collection_docnos,
+            ]
+    return results
+
+
+def order_run() -> Any:
+    rows = [
+        ("1", "a", 2, 0.5),
+        ("1", "b", 1, 0.5),
+        ("1", "c", 3, 0.1),
+        ("2", "d", 1, 1e40),
+        ("2", "e", 2, 2e39),
+        ("1", "f", 4, 0.1 - 1e-9),
+    ]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"])
+    orders = ("auto", "rank", "score")
+    return {
+        order: sort_ranking(frame.assign(line=range(1, 7)), order, "run")["docno"].tolist()  # type: ignore[arg-type]
+        for order in orders
+    }
+
+
+def split_passages() -> Any:
+    reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 6, 20)
+    return [
+        [[passage.text, passage.piece_ids, passage.words] for passage in reader.split(text)]
+        for text in TEXTS
+    ]
+
+
+def split_surface_tokens() -> Any:
+    reader = SurfaceTokeniser(Vocabulary(WORDS), 8)
+    return [
+        [
+            [passage.text, list(passage.tokens), list(passage.token_ids)]
+            for passage in reader.split(text)
+        ]
+        for text in TEXTS
+    ]
+
+
+def encode_texts_of_both_units() -> Any:
+    words = WordTokeniser(Vocabulary(WORDS), MaxLengths(4, 7))
+    pieces = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(6, 12))
+    return [
+        [[*map(int, unit.encode_query(text))], [*map(int, unit.encode_premise(text))]]
+        for unit in (words, pieces)
+        for text in TEXTS
+    ]
+
+
+DOCUMENTS = pd.DataFrame(
+    {
+        "docno": [f"d{row}" for row in range(6)],
+        "conclusion": ["Zoos are cruel", "Ban cars", "zoos ARE cruel!", "Cities", "cars", "zoos"],
+        "premise": [f"{TEXTS[row]} zoos {'cars ' * row}" for row in range(6)],
+    }
+)
+
+
+def load_documents(docnos: list[str]) -> pd.DataFrame:
+    return DOCUMENTS.set_index("docno", drop=False).loc[docnos]
+
+
+def score_conclusions() -> Any:
+    index = ConclusionIndex.build(DOCUMENTS[["docno", "conclusion"]])
+    return [
+        index.conclusions,
+        index.docnos,
+        [index.find_top_conclusions(query) for query in QUERIES],
+        [index.compute_term_contributions(query, "zoos are new") for query in QUERIES],
+    ]
+
+
+@contextmanager
+def open_term_index(stemmer: Any = "porter") -> Iterator[TermIndex]:
+    settings = IndexSettings(stemmer=stemmer)
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Parts(Path(folder) / "parts")
+        build_term_index(Path(folder), [*DOCUMENTS["docno"]], load_documents, settings, parts)
+        yield TermIndex(Path(folder), settings)
+
+
+def count_terms() -> Any:
+    with open_term_index() as index:
+        documents = [index.get_document_terms(row) for row in range(len(DOCUMENTS))]
+        statistics = index.get_statistics(["zoo", "car", "unknown"])
+        return [
+            [[terms, counts.tolist()] for terms, counts in documents],
+            [statistics.df.tolist(), statistics.cf.tolist(), statistics.token_count],
+        ]
+
+
+def score_lexically() -> Any:
+    results = []
+    with open_term_index("none") as index:
+        for model in (BM25(), Dirichlet(50.0)):
+            for expansion in (None, RM3(2, 3, 0.6, max_df_ratio=1.0)):
+                hits = search_all(index, QUERIES, model, expansion, 4, "test")
+                results += [[hit.documents.tolist(), hit.scores.tolist()] for hit in hits]
+    return results
+
+
+def score_with(name: str) -> Any:
+    """Score each query with each text by the network's forward."""
+    ranker, tokeniser = build_ranker(name)
+    with torch.inference_mode():
+        return [
+            ranker(
+                *pad([tokeniser.encode_query(query)]), *pad([[*tokeniser.encode_premise(text)]])
+            ).item()
+            for query in QUERIES
+            for text in TEXTS
+        ]
+
+
+def annotate_with(name: str) -> Any:
+    tagger, reader = build_tagger(name)
+    annotations = [
+        tagger.annotate([passage])[0] for text in TEXTS for passage in reader.split(text)
+    ]
+    return [
+        [[list(word) for word in words] for words in annotations],
+        dict(tagger.compute_word_frequencies(annotations)),
+    ]
+
+
+def encode_with_bert() -> Any:
+    ranker, tokeniser = build_ranker("sbert")
+    with torch.inference_mode():
+        return [
+            ranker.encode(*pad([[*tokeniser.encode_premise(text)]]))[0].tolist()
+            for text in TEXTS[:2]
+        ]
+
+
+def load_and_score() -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        results: list[Any] = []
+        for name in ("knrm", "vanilla_bert"):
+            ranker, tokeniser = build_ranker(name)
+            directory = Path(folder) / name
+            save_network(directory, RankerCheckpoint, ranker, tokeniser, {}, UNTRAINED, "# test\n")
+            checkpoint = load_checkpoint(directory)
+            pairs = [(QUERIES[0], text) for text in TEXTS]
+            ids = [[*map(int, checkpoint.tokeniser.encode_premise(text))] for text in TEXTS]
+            results += [ids, checkpoint.score(pairs).tolist()]
+        return results
+
+
+def score_in_batches() -> Any:
+    pairs = [(query, text) for query in QUERIES for text in TEXTS]
+    checkpoints = (
+        RankerCheckpoint(*build_ranker(name), "") for name in ("knrm", "gru", "vanilla_bert")
+    )
+    return [checkpoint.score(pairs).tolist() for checkpoint in checkpoints]
+
+
+def enrich() -> Any:
+    checkpoint = TaggerCheckpoint(*build_tagger("deepct"), "")
+    return [dict(words) for words in enrichment.enrich_texts(TEXTS, checkpoint, CPU)]
+
+
+def encode_and_search() -> Any:
+    ranker, tokeniser = build_ranker("sbert")
+    checkpoint = RankerCheckpoint(ranker, tokeniser, "")
+    ids = [tokeniser.encode_premise(text) for text in TEXTS]
+    vectors = dense.encode_texts(ids, ranker, CPU)
+    index = dense.DenseIndex(
+        [str(row) for row in range(len(TEXTS))], vectors, np.arange(len(TEXTS))
+    )
+    queries = dense.encode_queries(QUERIES, checkpoint, CPU)
+    scores = [index.score(query, index.names).tolist() for query in queries]
+    conclusions = dict(zip("abc", DOCUMENTS["conclusion"], strict=False))
+    return [vectors[:2, :4].astype(float).tolist(), scores, conclusions]
+
+
+def search_latent_terms() -> Any:
+    checkpoint = RankerCheckpoint(*build_ranker("snrm"), "")
+    docnos = [*DOCUMENTS["docno"]]
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Parts(Path(folder) / "parts")
+        build_latent_index(Path(folder), docnos, load_documents, checkpoint, CPU, parts)
+        index = LatentIndex(Path(folder), len(docnos))
+        topics = pd.DataFrame({"qid": ["1", "2"], "query": QUERIES[:2]})
+        hits = latent.search(topics, docnos, checkpoint, index)
+        return [index.sparsity, hits.to_numpy().tolist()]
+
+
+def sum_scores() -> Any:
+    pool = pd.DataFrame(
+        {
+            "qid": ["1", "1", "1", "2", "2"],
+            "docno": [*"abcab"],
+            "x": [1.0, 2.0, 4.0, 3.0, 3.0],
+            "y": [0.5, -0.5, 0.0, 9.0, 1.0],
+            weighted_sum.LENGTH_FEATURE: [2.0, 5.0, 6.5, 1.0, 1.0],
+        }
+    )
+    members = (Member("x", {}, 3, 0.7), Member("y", {}, 0, -0.2))
+    ranges = (Member("x", {}, 3, 0.7, 1.5, 3.5), Member("y", {}, 2, -0.2, 0.0, 0.0))
+    models = [
+        WeightedSum("", "z_score", 0.1, members, LengthFeature(6.0, 0.05)),
+        WeightedSum("", "min_max", 0.1, ranges),
+    ]
+    return [model.score(model.normalise(pool, pool)).tolist() for model in models]
+
+
+def interpolate_quality() -> Any:
+    return (
+        QualityInterpolation("", 3, 0.8)
+        .score(np.array([4.0, 3.0, 2.5, 2.0, 2.0]), np.array([0.1, 0.9, 0.4]))
+        .tolist()
+    )
+
+
+@contextmanager
+def open_execution() -> Iterator[Execution]:
+    """Open an execution on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "input").mkdir()
+        topics = "".join(
+            f"<topic><number>{number}</number><title>{title}</title></topic>"
+            for number, title in enumerate(QUERIES[:2], 1)
+        )
+        (folder / "input" / "topics.xml").write_text(f"<topics>{topics}</topics>")
+        arguments = [
+            make_argument(f"S{row % 3}-A{row}", conclusion, f"{premise} {'they ' * 15}")
+            for row, (conclusion, premise) in enumerate(
+                zip(DOCUMENTS["conclusion"], DOCUMENTS["premise"], strict=True)
+            )
+        ]
+        (folder / "input" / "args-me.json").write_text(json.dumps({"arguments": arguments}))
+        checkpoints = folder / "checkpoints"
+        for name in ("knrm", "snrm", "sbert", "tfr_bert"):
+            network, reader = build_ranker(name)
+            save_network(
+                checkpoints / name, RankerCheckpoint, network, reader, {}, UNTRAINED, "# x\n"
+            )
+        tagger = build_tagger("deepct")
+        save_network(checkpoints / "deepct", TaggerCheckpoint, *tagger, {}, UNTRAINED, "# x\n")
+        write_lexical(checkpoints, "dirichlet", Dirichlet())
+        write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(2, 3, 0.5, max_df_ratio=1.0))
+        write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
+        write_parameters(checkpoints / "quality", QualityInterpolation("", 3, 0.8))
+        store = CheckpointStore(checkpoints)
+        for stage, normaliser in ((ENSEMBLE, "min_max"), (FUSION, "z_score")):
+            fingerprints = stage.get_member_fingerprints(store)
+            bounds = (-1.0, 1.0) if normaliser == "min_max" else ()
+            members = tuple(
+                Member(name, fingerprints[name], depth, weight, *bounds)
+                for (name, _), depth, weight in zip(stage.members, (2, 3), (0.7, 0.4), strict=True)
+            )
+            length = LengthFeature(6.0, 0.1) if normaliser == "z_score" else None
+            model = WeightedSum("", normaliser, 0.25, members, length)
+            write_parameters(checkpoints / stage.checkpoint, model)
+        cache = stack.enter_context(open_cache(None, folder))
+        yield Execution(Dataset(folder / "input"), CheckpointStore(checkpoints), CPU, cache)
+
+
+MEMBERS = (("bm25", STAGES["bm25"]), ("knrm", STAGES["knrm"]))
+ENSEMBLE = type(STAGES["ensemble"])(MEMBERS, "ensemble")  # type: ignore[call-arg]
+FUSION = type(STAGES["fusion"])(MEMBERS, "fusion")  # type: ignore[call-arg]
+assert isinstance(ENSEMBLE, FusionStage)
+assert isinstance(FUSION, FusionStage)
+STAGE_CASES: dict[str, Stage] = {
+    "bm25": STAGES["bm25"],
+    "lexical": STAGES["dirichlet_rm3"],
+    "enriched": STAGES["deepct_dirichlet"],
+    "rerank": STAGES["knrm"],
+    "latent": STAGES["snrm"],
+    "dense_premises": STAGES["sbert"],
+    "dense_conclusions": DenseConclusionStage("sbert"),
+    "debates": STAGES["debates"],
+    "quality_reranking": STAGES["tfr_bert"],
+    "ensemble": ENSEMBLE,
+    "fusion": FUSION,
+}
+
+
+def rank_with(stage: Stage) -> Any:
+    with open_execution() as execution:
+        ranking = execution.get_ranking(stage)
+        scores = stage.score(execution, ranking[["qid", "docno"]])
+        return [ranking.to_numpy().tolist(), np.asarray(scores, float).tolist()]
+
+
+NETWORKS = {name: get_ranker_class(name) for name in list_rankers()}
+CASES: dict[str, Case] = {
+    "documents": Case((touche, tirex, collection, document_store), read_documents),
+    "input_order": Case((runs,), order_run),
+    "normalised_texts": Case(
+        (normalisation,), lambda: [normalisation.normalise(text) for text in TEXTS]
+    ),
+    "terms": Case(
+        (index_terms,),
+        lambda: [
+            [TermAnalyser(stemmer).analyse(text) for text in TEXTS]
+            for stemmer in ("none", "porter")
+        ],
+    ),
+    "tokens": Case((tokenisers,), encode_texts_of_both_units),
+    "passages": Case((passages,), split_passages),
+    "surface_tokens": Case((surface_tokens,), split_surface_tokens),
+    "conclusions": Case((conclusion_bm25,), score_conclusions, 1e-12),
+    "term_index": Case((term_index,), count_terms),
+    "lexical_scores": Case((lexical,), score_lexically, 1e-9),
+    "bert": Case((BERTNetwork,), encode_with_bert, 1e-5),
+    "loading": Case((checkpoint_io,), load_and_score, 1e-5),
+    "pair_scores": Case((pair_scoring,), score_in_batches, 1e-5),
+    "word_frequencies": Case((enrichment,), enrich),
+    "dense": Case((dense,), encode_and_search, 1e-3),
+    "latent": Case((latent,), search_latent_terms, 1e-6),
+    "weighted_sum": Case((weighted_sum,), sum_scores, 1e-12),
+    "quality": Case((quality,), interpolate_quality, 1e-12),
+    **{
+        f"ranker_{name}": Case((network,), partial(score_with, name), 1e-5)
+        for name, network in NETWORKS.items()
+    },
+    "tagger_deepct": Case((DeepCT,), partial(annotate_with, "deepct"), 1e-5),
+    "tagger_targer": Case((TARGER,), partial(annotate_with, "targer"), 1e-5),
+    **{
+        f"stage_{name}": Case(
+            (type(stage), *(type(part) for part in stage.get_dependencies() if name == "enriched")),
+            partial(rank_with, stage),
+            1e-4,
+        )
+        for name, stage in STAGE_CASES.items()
+    },
+}
+
+
+def compute(name: str) -> Any:
+    """Compute the result of a case, as it is read from its file."""
+    torch.set_num_threads(1)
+    return json.loads(json.dumps(CASES[name].compute()))
+
+
+def record(names: list[str]) -> None:
+    """Write the files of results."""
+    for name in names:
+        content = {"version": CASES[name].version, "expected": compute(name)}
+        text = json.dumps(content, ensure_ascii=False) + "\n"
+        (RESULTS_DIR / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    unknown = [name for name in sys.argv[1:] if name not in CASES]
+    if unknown or len(sys.argv) < 2:
+        sys.exit(f"error: unknown result {', '.join(unknown)}; expected {', '.join(CASES)}")
+    record(sys.argv[1:])

@@ -1,0 +1,351 @@
+"""Tests of the cache: reuse, damage, links, users, interruptions, and concurrent processes."""
+
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, open_cache
+from aragorn.errors import OutputError
+
+from tests.conftest import Log, Patch
+
+FORK = multiprocessing.get_context("fork")
+is_root = os.geteuid() == 0
+
+
+def build_files(directory: Path) -> None:
+    (directory / "a").write_bytes(b"first file")
+    (directory / "b").write_bytes(b"second file")
+
+
+def read_all(cache: Cache, build: Callable[[], bytes]) -> list[bytes]:
+    """Return the content of a payload, a directory and a part, which `build` makes if missing."""
+
+    def fill(directory: Path) -> None:
+        build_files(directory)
+        build()
+
+    directory = cache.directory("files", "key", fill)
+    return [
+        cache.get_or_build("payload", "key", build),
+        (directory / "b").read_bytes(),
+        cache.parts("parts", "key").get_or_build("0", build),
+    ]
+
+
+CONTENTS = [b"content", b"second file", b"content"]
+
+
+class Builder:
+    """Function that returns a content and counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return b"content"
+
+
+def test_results_are_built_once_and_found_by_their_key(tmp_path: Path) -> None:
+    build = Builder()
+    assert [read_all(Cache(tmp_path), build) for _ in range(2)] == [CONTENTS] * 2
+    assert build.calls == 3
+    cache = Cache(tmp_path)
+    assert (cache.get("payload", "key"), cache.get("payload", "other")) == (b"content", None)
+    cache.put("payload", "other", b"")
+    assert cache.get("payload", "other") == b""
+    parts = cache.parts("parts", "key")
+    parts.write("1", b"x")
+    assert (parts.get_names(), parts.read("2")) == (["0", "1"], None)
+    assert cache.parts("parts", "other").get_names() == []
+    names = [path.name.rpartition("-")[0] for path in sorted(tmp_path.iterdir())]
+    assert names == ["files", "parts", "payload", "payload"]  # no lock, no temporary file
+    assert (cache.has("payload"), cache.has("pay")) == (True, False)
+    parts.remove()
+    assert parts.get_names() == []
+
+
+ARRAY = np.arange(3, dtype=np.float16)
+
+
+def test_arrays_keep_their_type(tmp_path: Path) -> None:
+    for build in (lambda: ARRAY, lambda: ARRAY + 1):
+        array = Parts(tmp_path).get_or_build_array("x", build)
+        assert (array.dtype, array.tolist()) == (np.float16, [0, 1, 2])
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def replace_by_directory(file: Path) -> None:
+    file.unlink()
+    (file / "foreign").mkdir(parents=True)
+
+
+def replace_by_fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def link(file: Path) -> None:
+    """Replace a file by a link to a copy of it."""
+    target = file.parent.parent.parent / f"target-{file.name}"
+    target.write_bytes(file.read_bytes())
+    file.unlink()
+    file.symlink_to(target)
+
+
+def forbid_reading(file: Path) -> None:
+    file.chmod(0)
+
+
+DAMAGES = [truncate, flip, empty, replace_by_directory, replace_by_fifo, link, forbid_reading]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_rebuilt_with_a_warning(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: Log
+) -> None:
+    if damage is forbid_reading and is_root:
+        pytest.skip("root reads all files")
+    directory = tmp_path / "deep" / "cache"
+    directory.mkdir(parents=True)
+    assert read_all(Cache(directory), Builder()) == CONTENTS
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert len(files) == 5
+    for file in files:
+        content = file.read_bytes()
+        damage(file)
+        caplog.clear()
+        build = Builder()
+        assert read_all(Cache(directory), build) == CONTENTS
+        assert build.calls == 1
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert str(file if file.parent == directory else file.parent) in caplog.text
+        assert (file.read_bytes(), file.is_symlink()) == (content, False)
+    for target in tmp_path.glob("target-*"):
+        assert target.read_bytes() in {file.read_bytes() for file in files}
+
+
+def test_copies_of_other_entries_are_rebuilt(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put("payload", "other", b"other")
+    other = cache.directory("files", "other", build_files)
+    (other / "b").write_bytes(b"x")
+    other = cache.directory("files", "other", lambda path: (path / "b").write_bytes(b"x"))
+    assert read_all(cache, Builder()) == CONTENTS
+    paths = {path.name.partition("-")[0]: path for path in tmp_path.iterdir()}
+    for kind in ("payload", "files"):
+        [copied] = [p for p in tmp_path.iterdir() if p.name.startswith(kind) and p != paths[kind]]
+        paths[kind].rename(tmp_path / "swap")
+        copied.rename(paths[kind])
+        (tmp_path / "swap").rename(copied)
+    build = Builder()
+    assert read_all(Cache(tmp_path), build) == CONTENTS
+    assert build.calls == 2
+    assert (other / CHECKSUMS_FILE).exists()
+
+
+def test_folder_that_is_a_link_is_replaced(tmp_path: Path) -> None:
+    for name in ("foreign", "cache"):
+        (tmp_path / name).mkdir()
+    cache = Cache(tmp_path / "cache")
+    assert read_all(cache, Builder()) == CONTENTS
+    for path in list((tmp_path / "cache").iterdir()):
+        if path.is_dir():
+            path.rename(tmp_path / path.name)
+            path.symlink_to(tmp_path / "foreign")
+    (tmp_path / "foreign" / ".0.1-2-3.part").touch()
+    with cache.parts("parts", "key").lock():
+        assert read_all(cache, Builder()) == CONTENTS
+    assert [path.name for path in (tmp_path / "foreign").iterdir()] == [".0.1-2-3.part"]
+
+
+def test_failed_builds_leave_nothing(tmp_path: Path) -> None:
+    def fail(directory: Path | None = None) -> bytes:
+        if directory:
+            (directory / "half").write_text("x")
+        raise OSError(28, "No space left on device")
+
+    cache = Cache(tmp_path)
+    with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)"):
+        cache.directory("files", "key", fail)
+    with pytest.raises(OSError, match="No space"):
+        cache.get_or_build("payload", "key", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unused_entries_are_described(tmp_path: Path) -> None:
+    assert read_all(Cache(tmp_path), Builder()) == CONTENTS
+    cache = Cache(tmp_path)
+    assert cache.describe_unused() == ""
+    cache.get("payload", "new")
+    assert "1 unused result of other systems" in cache.describe_unused()
+    assert "payload-" in cache.describe_unused()
+
+
+def run_as_user(action: Callable[[], None]) -> int:
+    """Run an action in a process of another user; return its exit code."""
+
+    def run() -> None:
+        os.setgroups([])
+        os.setgid(12345)
+        os.setuid(12345)
+        action()
+
+    process = FORK.Process(target=run)
+    process.start()
+    process.join()
+    return process.exitcode or 0
+
+
+@pytest.mark.skipif(not is_root, reason="needs root")
+def test_users_share_a_directory(tmp_path: Path) -> None:
+    for path in (tmp_path, *list(tmp_path.parents)[:3]):
+        path.chmod(0o755 | path.stat().st_mode)
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    os.chown(theirs, 12345, 12345)
+    assert run_as_user(lambda: check_contents(theirs, 3)) == 0
+    check_contents(theirs, 0)  # root reads what the user built, and builds
+    check_contents(theirs, 3, "for both")
+    assert run_as_user(lambda: check_contents(theirs, 0, "for both")) == 0
+    ours.mkdir()
+    check_contents(ours, 3)
+    assert run_as_user(lambda: check_contents(ours, 0)) == 0
+
+    def build_in_foreign_directory() -> None:
+        with pytest.raises(OutputError, match=r"cannot be written \(Permission denied\)"):
+            Cache(ours).put("payload", "new", b"x")
+        with pytest.raises(OutputError, match="Permission denied"):
+            Cache(ours).parts("parts", "key").write("new", b"x")
+
+    assert run_as_user(build_in_foreign_directory) == 0
+
+
+def check_contents(directory: Path, n_builds: int, key: str = "key") -> None:
+    with open_cache(directory, directory) as cache:
+        build = Builder()
+        content = cache.get_or_build("payload", key, build)
+        parts = cache.parts("parts", key).get_or_build("0", build)
+        files = cache.directory("files", key, lambda path: (build(), build_files(path)))
+        assert (content, parts, (files / "a").read_bytes()) == (
+            b"content",
+            b"content",
+            b"first file",
+        )
+        assert build.calls == n_builds
+
+
+def build_slowly(directory: Path, log_file: Path) -> None:
+    def build() -> bytes:
+        with log_file.open("a") as stream:
+            stream.write("built\n")
+        time.sleep(0.2)
+        return b"content"
+
+    cache = Cache(directory)
+    with cache.parts("parts", "key").lock():
+        assert read_all(cache, build) == CONTENTS
+
+
+def test_processes_build_an_entry_once(tmp_path: Path, caplog: Log) -> None:
+    (tmp_path / "cache").mkdir()
+    processes = [
+        FORK.Process(target=build_slowly, args=(tmp_path / "cache", tmp_path / "log"))
+        for _ in range(4)
+    ]
+    for process in processes:
+        process.start()
+    caplog.set_level(logging.INFO)
+    build_slowly(tmp_path / "cache", tmp_path / "log")
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert (tmp_path / "log").read_text() == "built\n" * 3
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_killed_builder_is_replaced(tmp_path: Path) -> None:
+    process = FORK.Process(target=build_slowly, args=(tmp_path, tmp_path / "log"))
+    process.start()
+    while not (tmp_path / "log").exists():
+        time.sleep(0.01)
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    assert list(tmp_path.glob(".*.lock"))
+    build = Builder()
+    with Cache(tmp_path).parts("parts", "key").lock():
+        assert read_all(Cache(tmp_path), build) == CONTENTS
+    assert build.calls == 3
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_file_system_without_locks(tmp_path: Path, monkeypatch: Patch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("aragorn.cache.fcntl.flock", refuse)
+    assert read_all(Cache(tmp_path), Builder()) == CONTENTS
+
+    def build_twice(directory: Path) -> None:
+        inner = Cache(tmp_path).directory("race", "key", build_files)
+        assert (inner / "a").exists()
+        build_files(directory)
+
+    path = Cache(tmp_path).directory("race", "key", build_twice)
+    assert (path / "a").read_bytes() == b"first file"
+
+
+def read_for(seconds: float, directory: Path, seed: int) -> None:
+    """Read and build entries, of which some are deleted or damaged, for some time."""
+    rng, end = random.Random(seed), time.monotonic() + seconds
+    cache = Cache(directory)
+    while time.monotonic() < end:
+        key = str(rng.randrange(4))
+        content = key.encode() * 50_000
+        assert cache.get_or_build("payload", key, lambda content=content: content) == content
+        parts = cache.parts("parts", key)
+        found = parts.read("0")
+        assert found in (None, content)
+        with parts.lock():
+            parts.write("0", content)
+        path = cache.directory(
+            "files", key, lambda path, content=content: (path / "a").write_bytes(content)
+        )
+        assert (path / "a").read_bytes() == content
+        if seed == 0:  # the builder
+            with parts.lock():
+                parts.remove()
+            with cache.lock("payload", key):
+                cache._locate("payload", key).write_bytes(b"damaged")
+
+
+@pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.slow)])
+def test_readers_and_a_builder(seconds: int, tmp_path: Path) -> None:
+    processes = [FORK.Process(target=read_for, args=(seconds, tmp_path, seed)) for seed in range(9)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 9
+    assert not list(tmp_path.glob(".*"))
