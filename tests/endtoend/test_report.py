@@ -1,5 +1,6 @@
 """Tests of the `explain`, `report` and `evaluate` commands on small checkpoints."""
 
+import gzip
 import json
 import re
 import shlex
@@ -215,3 +216,15 @@ def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> 
     assert report(copy) == 3
     assert "the runs are on another input" in capsys.readouterr().err
     assert read_report(copy) == before
+
+
+def test_report_of_gzipped_runs_and_of_two_runs_of_a_system(copy: Path, capsys: Capture) -> None:
+    select_runs(copy, "bm25")
+    for file in [*(copy / "selected").glob("*.txt")]:
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert report(copy, "selected") == 0
+    assert "<p>1 system, 3 topics with" in read_report(copy, "selected")
+    shutil.copy(copy / "selected" / "run.txt.gz", copy / "selected" / "elrond-bm25.txt.gz")
+    assert report(copy, "selected") == 3
+    assert "two runs of the system bm25 (aragorn-bm25.txt.gz, elrond" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import gzip
 import mmap
 import os
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,9 +38,12 @@ EXTRA_BYTES = 1 << 26
 MAX_LINE_BYTES = 1 << 28
 # minimum number of bytes counted per line, so that many blank lines also exceed the limit
 MIN_LINE_COST = 32
-# Whitespace, control and invisible characters, which would corrupt run files or their display.
-INVALID_ID_CHARACTERS = re.compile(
-    r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+# Unicode categories of characters that ids must not contain, as they would corrupt run files or be
+# invisible: control, format, surrogate, separators
+INVALID_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
+# invisible characters of other categories: fillers, joiners and variation selectors
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 SYNTAX_ERROR = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
@@ -229,6 +233,10 @@ def build_record_error(
     file: Path, place: str, data: bytes | msgspec.Raw, error: Exception, expected: str
 ) -> InputError:
     """Return the error for a JSON record that msgspec cannot decode."""
+    if bytes(data).strip() in (b"{", b"["):
+        reason = "a JSON value over several lines"
+        fix = f"{expected}; write one object per line, for example by `jq --compact-output`"
+        return InputError(file, place, reason, fix)
     if isinstance(error, msgspec.ValidationError):
         return InputError(file, place, abbreviate(str(error), 200), expected)
     offset, reason, fix = describe_json_error(bytes(data), error)
@@ -239,4 +247,8 @@ def is_invalid_id(identifier: str) -> bool:
     """Return whether an id is empty or contains whitespace or invisible characters."""
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
-    return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
+    return (
+        not identifier
+        or not INVALID_CATEGORIES.isdisjoint(map(unicodedata.category, identifier))
+        or INVISIBLE.search(identifier) is not None
+    )

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError, abbreviate, pluralise
 from aragorn.io.files import ID_RULE, is_invalid_id
-from aragorn.io.trec import describe_field_count, parse_float, read_trec_lines
+from aragorn.io.trec import describe_field_count, parse_float, read_trec_lines, recognise_format
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,9 @@ class Judgment(NamedTuple):
 
     line: int
     qid: str
+    iteration: str  # not used, but may number annotators or subtopics
     docno: str
-    grade: float
+    rel: float  # grade
 
 
 def read_judgments(file: Path) -> Iterator[Judgment]:
@@ -38,9 +40,11 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
         place = f"line {line.number}"
         if len(line.fields) != 4:
             reason, fix = describe_field_count(line.fields, FORMAT, _has_grade)
-            hint = "; in BEIR qrels, insert 0 as second field and remove the header"
-            raise InputError(file, place, reason, fix + (hint if len(line.fields) == 3 else ""))
-        qid, _, docno, grade_text = line.fields
+            hint = recognise_format(line)
+            if len(line.fields) == 3:
+                hint = "; in BEIR qrels, insert 0 as second field and remove the header"
+            raise InputError(file, place, reason, f"{fix}{hint}")
+        qid, iteration, docno, grade_text = line.fields
         for name, identifier in (("topic", qid), ("docno", docno)):
             if is_invalid_id(identifier):
                 reason = f"invalid {name} {abbreviate(identifier)!r}"
@@ -52,8 +56,8 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
                 f"expected a number in field 4 of {FORMAT}: 0, or from {MIN_GRADE:g} to "
                 f"{MAX_GRADE:g} in absolute value"
             )
-            raise InputError(file, place, reason, fix)
-        yield Judgment(line.number, qid, docno, grade)
+            raise InputError(file, place, reason, f"{fix}{recognise_format(line)}")
+        yield Judgment(line.number, qid, iteration, docno, grade)
 
 
 def _has_grade(fields: Sequence[str]) -> bool:
@@ -65,25 +69,43 @@ def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
     it is None.
 
     Grades are numbers. Judgments with grade -1 (unjudged) are dropped; other negative grades (-2:
-    spam in Touché) become 0. InputError is raised for a malformed line, a duplicate judgment, or
-    if no relevant document of `docnos` is left.
+    spam in Touché) become 0. Repeated judgments are dropped. InputError is raised for a malformed
+    line, contradictory judgments, or if no relevant document of `docnos` is left.
     """
-    rows = []
-    first_lines: dict[tuple[str, str], int] = {}
-    for line, qid, docno, grade in read_judgments(file):
-        first_line = first_lines.setdefault((qid, docno), line)
-        if first_line != line:
-            judgment = f"judgment of document {abbreviate(docno)} for topic {abbreviate(qid)}"
-            reason = f"duplicate {judgment} (first in line {first_line})"
-            raise InputError(file, f"line {line}", reason, "remove one")
-        rows.append((qid, docno, grade))
-    qrels = _clean_grades(pd.DataFrame(rows, columns=["qid", "docno", "rel"]), file)
+    judgments = pd.DataFrame(read_judgments(file), columns=list(Judgment._fields))
+    unique = _drop_repeated(judgments, file)
+    qrels = _clean_grades(unique[["qid", "docno", "rel"]].reset_index(drop=True), file)
     if docnos is not None:
         qrels = _restrict_to(qrels, docnos, file)
     if not (qrels["rel"] > 0).any():
         reason = "no relevant document (grade above 0)"
         raise InputError(file, "", reason, "use the qrels of this corpus version")
     return qrels
+
+
+def _drop_repeated(judgments: pd.DataFrame, file: Path) -> pd.DataFrame:
+    """Drop repeated judgments of equal grade; raise InputError if grades of a document differ."""
+    keys = ["qid", "docno"]
+    is_repeated = judgments.duplicated(keys)
+    if not is_repeated.any():
+        return judgments
+    first = judgments.groupby(keys)[["line", "rel"]].transform("first")
+    contradictory = np.flatnonzero(judgments["rel"] != first["rel"])
+    if not len(contradictory):
+        message = "%s: dropped %s (same topic, document and grade)"
+        log.warning(message, file, pluralise(int(is_repeated.sum()), "repeated judgment"))
+        return judgments[~is_repeated]
+    row = judgments.iloc[contradictory[0]]
+    line, grade = first.iloc[contradictory[0]]
+    reason = (
+        f"grade {row['rel']:g} of document {abbreviate(row['docno'])} for topic "
+        f"{abbreviate(row['qid'])} contradicts grade {grade:g} in line {line:.0f} "
+        f"({pluralise(len(contradictory), 'contradictory judgment')} in the file)"
+    )
+    fix = "keep one judgment per topic and document"
+    if not judgments.duplicated([*keys, "iteration"]).any():
+        fix += ": field 2 differs; select the lines of one annotator or subtopic by it"
+    raise InputError(file, f"line {row['line']}", reason, fix)
 
 
 def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:

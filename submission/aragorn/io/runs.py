@@ -24,6 +24,7 @@ from aragorn.io.trec import (
     parse_float,
     parse_integer,
     read_trec_lines,
+    recognise_format,
 )
 from aragorn.rankings import rank_by_score_stable
 
@@ -107,14 +108,16 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
             continue
         if len(fields) != 6:
             what, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
-            handle(RunError(file, number, FIELD_COUNT, what, fix))
+            hint = recognise_format(line)
+            handle(RunError(file, number, FIELD_COUNT, what, f"{fix}{hint}"))
             continue
         qid, _, docno, rank_text, score_text, _ = fields
         rank = parse_integer(rank_text)
         if rank is None:
             what = f"invalid rank {abbreviate(rank_text)!r}"
             fix = f"expected an integer of at most 9 digits in field 4 of {FORMAT}"
-            handle(RunError(file, number, RANK, what, fix, rank_text))
+            hint = recognise_format(line)
+            handle(RunError(file, number, RANK, what, f"{fix}{hint}", rank_text))
             continue
         score = parse_float(score_text)
         first_line = first_lines.setdefault((qid, docno), number)

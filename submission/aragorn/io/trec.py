@@ -55,6 +55,18 @@ def parse_float(field: str) -> float | None:
     return value if isfinite(value) else None
 
 
+def recognise_format(line: TrecLine) -> str:
+    """Return what the first invalid line of a file tells about its format; "" if nothing."""
+    text = line.text.strip()
+    if text[:1] in "{[":
+        return "; this is JSON: convert it to lines of fields"
+    if text.count(",") > 1 or text.count(";") > 1:
+        return "; this is CSV: separate fields by spaces, and remove the header"
+    if line.number == 1 and all(parse_float(field) is None for field in line.fields):
+        return "; this is a header: delete the line"
+    return ""
+
+
 def describe_field_count(
     fields: Sequence[str], layout: str, is_valid: Callable[[Sequence[str]], bool]
 ) -> tuple[str, str]:

@@ -49,15 +49,20 @@ def list_members(archive: Path) -> list[Path]:
     """Return the paths of the files in an archive, except hidden ones; raise InputError if it or a
     member cannot be read."""
     with _as_input_errors(archive), ZipFile(archive) as zip_file:
-        members = [
-            info
-            for info in zip_file.infolist()
-            if not info.is_dir() and not Path(info.filename).name.startswith(".")
-        ]
-    for info in members:
-        if fault := _describe_fault(info):
-            raise InputError(f"{archive}/{abbreviate(info.filename)}: {fault}")
-    return [archive / info.filename for info in members]
+        members = [(_get_name(info), info) for info in zip_file.infolist()]
+    files = []
+    for name, info in members:
+        if name.endswith("/") or Path(name).name.startswith("."):
+            continue
+        if fault := _describe_fault(name, info):
+            raise InputError(f"{archive}/{abbreviate(name)}: {fault}")
+        files.append(archive / name)
+    return files
+
+
+def _get_name(info: ZipInfo) -> str:
+    """Return the name of a member, with slashes also if Windows wrote backslashes."""
+    return info.filename.replace("\\", "/")
 
 
 @contextmanager
@@ -70,7 +75,7 @@ def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
             yield stream
         return
     with _as_input_errors(file), ZipFile(archive) as zip_file:
-        members = {archive / info.filename: info for info in zip_file.infolist()}
+        members = {archive / _get_name(info): info for info in zip_file.infolist()}
         if file not in members:
             raise FileNotFoundError(errno.ENOENT, "not in the archive", str(file))
         with zip_file.open(members[file]) as member:
@@ -95,11 +100,11 @@ def _as_input_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _describe_fault(info: ZipInfo) -> str:
+def _describe_fault(name: str, info: ZipInfo) -> str:
     """Return why a member cannot be read, with a fix; "" if it can."""
-    name = Path(info.filename)
-    if name.is_absolute() or ".." in name.parts:
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
         return "path that leads out of the archive; use the archive of the publishers"
     if info.flag_bits & 1:
         return f"encrypted; {UNPACK}"
-    return f"zip archive in a zip archive; {UNPACK}" if name.suffix.lower() == ".zip" else ""
+    return f"zip archive in a zip archive; {UNPACK}" if path.suffix.lower() == ".zip" else ""

@@ -87,16 +87,11 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
         InputError: If there are fewer than two runs, two runs of one system, or two runs without a
             common topic.
     """
-    files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
+    files = find_system_runs(directory)
     if len(files) < 2:
-        raise InputError(
-            f"{directory}: {pluralise(len(files), 'run')} named <team>-<system>.txt; expected at least two"
-        )
-    runs = {parse_system_name(name): read_run(file, order) for name, file in files.items()}
-    if len(runs) < len(files):
-        raise InputError(
-            f"{directory}: runs of one system by several teams ({', '.join(files)}); keep one team's runs"
-        )
+        reason = f"{pluralise(len(files), 'run')} named <team>-<system>.txt"
+        raise InputError(directory, "", reason, "expected at least two")
+    runs = {system: read_run(file, order) for system, file in files.items()}
     _check_common_topics(runs)
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     for first, second in combinations(runs, 2):
@@ -224,6 +219,20 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     ax.set_title(title)
     fig.colorbar(image, ax=ax, shrink=0.8)
     return render_png(fig)
+
+
+def find_system_runs(directory: Path) -> dict[str, Path]:
+    """Return the runs <team>-<system>.txt of a directory, plain or gzipped, by system; raise
+    InputError for two runs of one system."""
+    files: dict[str, Path] = {}
+    for file in sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")]):
+        system = parse_system_name(file.name.removesuffix(".gz").removesuffix(".txt"))
+        if system in files:
+            names = f"{files[system].name}, {file.name}"
+            reason = f"two runs of the system {system} ({names})"
+            raise InputError(directory, "", reason, "keep one of them")
+        files[system] = file
+    return files
 
 
 def parse_system_name(stem: str) -> str:

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from aragorn.errors import InputError, pluralise
 from aragorn.io.dataset import Dataset
+from aragorn.io.files import read_text
 from aragorn.io.orders import Order
 from aragorn.io.qrels import read_qrels
-from aragorn.io.runs import read_run
-from aragorn.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
+from aragorn.io.runs import find_run, read_run
+from aragorn.output.run_directory import FINGERPRINT_FILE
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
@@ -109,14 +110,9 @@ def write_report(
         OutputError: If the report cannot be written.
     """
     dataset = execution.input
-    files = {
-        run_similarity.parse_system_name(file.stem): file
-        for file in sorted(directory.glob("*-*.txt"))
-    }
-    primary, [qrels_hash] = (
-        _find_primary_system(directory, files),
-        hash_input_files([qrels_file]).values(),
-    )
+    files = run_similarity.find_system_runs(directory)
+    primary = _find_primary_system(directory, files)
+    [qrels_hash] = hash_input_files([qrels_file]).values()
     _check_same_input(directory, dataset)
     qrels = read_qrels(qrels_file, set(dataset.documents["docno"]))
     runs = {system: read_run(file, order) for system, file in files.items()}
@@ -222,13 +218,12 @@ def _compare_rankings(
 
 def _find_primary_system(directory: Path, files: Mapping[str, Path]) -> str:
     """Return the system whose run equals run.txt; raise InputError if there is none."""
-    file = directory / PRIMARY_RUN_FILE
-    content = file.read_bytes() if file.is_file() else None
-    matches = [system for system, run_file in files.items() if run_file.read_bytes() == content]
+    primary = find_run(directory)
+    content = read_text(primary)
+    matches = [system for system, file in files.items() if read_text(file) == content]
     if not matches:
-        raise InputError(
-            f"{file}: expected a copy of a <team>-<system>.txt run, as written by `rank`"
-        )
+        expected = "expected a copy of a <team>-<system>.txt run, as written by `rank`"
+        raise InputError(primary, "", "no copy of another run", expected)
     return matches[0]
 
 

@@ -27,7 +27,7 @@ from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (
     compute_similarity_tables,
-    parse_system_name,
+    find_system_runs,
     plot_heat_maps,
     select_top_docnos,
 )
@@ -145,7 +145,7 @@ def _load_statistics(work_dir: Path) -> dict[str, float | dict[str, int]]:
 
 def _read_runs(directory: Path) -> dict[str, pd.DataFrame]:
     """Read the top MEMBER_DEPTH documents of the networks' runs, by system."""
-    files = {parse_system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
+    files = find_system_runs(directory)
     if missing := [name for name in ENSEMBLE_MEMBERS if name not in files]:
         raise InputError(
             f"{directory}: no run of {', '.join(missing)}; rank the topics with these systems"

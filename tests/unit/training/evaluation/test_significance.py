@@ -1,6 +1,7 @@
 """Compare significance tests, intervals and the similarity of rankings with hand-computed and
 enumerated values."""
 
+import gzip
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -19,6 +20,7 @@ from aragorn_training.evaluation.significance import (
 from aragorn_training.evaluation.similarity import (
     compare_runs,
     compute_similarity_tables,
+    find_system_runs,
     jaccard,
     spearman,
 )
@@ -192,10 +194,26 @@ def test_compare_runs_requires_common_topics(
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("run", "1 run named"), ("you-bm25", "runs of one system by several teams")],
+    [
+        ("run", "1 run named"),
+        ("you-bm25", "two runs of the system bm25"),
+    ],
 )
 def test_compare_runs_requires_distinct_systems(name: str, message: str, tmp_path: Path) -> None:
     for run in ("me-bm25", name):
         (tmp_path / f"{run}.txt").write_text("1 Q0 a 1 1.0 tag\n")
     with pytest.raises(InputError, match=message):
         compare_runs(tmp_path, tmp_path / "analysis")
+
+
+def test_gzipped_runs_of_a_directory_are_read(tmp_path: Path) -> None:
+    for system in ("bm25", "knrm"):
+        run = gzip.compress(b"1 Q0 a 1 1.0 me\n")
+        (tmp_path / f"me-{system}.txt.gz").write_bytes(run)
+    assert [*find_system_runs(tmp_path)] == ["bm25", "knrm"]
+    assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 1
+    (tmp_path / "me-knrm.txt").write_text("1 Q0 a 1 1.0 me\n")
+    with pytest.raises(
+        InputError, match=r"two runs of the system knrm \(me-knrm.txt, me-knrm.txt.gz"
+    ):
+        find_system_runs(tmp_path)

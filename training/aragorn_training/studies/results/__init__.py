@@ -179,7 +179,7 @@ def tabulate_results(
 def find_system_run(directory: Path, system: str) -> Path:
     """Return the run <team>-<system>.txt in a directory; raise InputError unless there is exactly
     one."""
-    files = sorted(directory.glob(f"*-{system}.txt"))
+    files = sorted([*directory.glob(f"*-{system}.txt"), *directory.glob(f"*-{system}.txt.gz")])
     if len(files) != 1:
         command = f"`./run.sh -i INPUT -o {directory} --system {system}`"
         raise InputError(

@@ -1,0 +1,136 @@
+"""Tests of what all readers share: ids, archives, and JSON Lines."""
+
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import pandas as pd
+import pytest
+from aragorn.errors import InputError
+from aragorn.io import tirex, touche
+from aragorn.io.dataset import Dataset
+from aragorn.io.files import is_invalid_id
+from aragorn.io.qrels import read_qrels
+from aragorn.io.runs import read_run
+from aragorn.search.inputs import build_topics
+
+from tests.conftest import PREMISE
+
+INVALID = {
+    "space": " ", "no-break space": "\u00a0", "ideographic space": "\u3000", "line separator": "\u2028", "null": "\0",
+    "C1 control": "\x85", "delete": "\x7f", "soft hyphen": "\u00ad", "zero-width space": "\u200b", "joiner": "\u200d",
+    "word joiner": "\u2060", "mark of direction": "\u202e", "Arabic letter mark": "\u061c", "byte order mark": "\ufeff",
+    "annotation anchor": "\ufff9", "tag A": "\U000e0041", "variation selector": "\ufe0f", "selector 17": "\U000e0100",
+    "grapheme joiner": "\u034f", "Hangul filler": "\u3164", "Mongolian selector": "\u180b", "musical format": "\U0001d173",
+}  # fmt: skip
+VALID = ("a", "ä", "a\u0301", "東京", "а", "😀", "#1", "~!", "١", "x" * 300)  # noqa: RUF001 Cyrillic a
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invisible_characters_are_invalid_in_ids(name: str) -> None:
+    character = INVALID[name]
+    assert [is_invalid_id(text) for text in (character, f"{character}a", f"a{character}é")] == [
+        True
+    ] * 3
+
+
+def test_visible_ids_are_valid() -> None:
+    assert [identifier for identifier in VALID if is_invalid_id(identifier)] == []
+    assert is_invalid_id("")
+
+
+READERS: dict[str, tuple[str, Callable[[Path], object]]] = {  # content with an id; reader
+    "topics": (
+        "<t><topic><number>{}</number><title>x</title></topic></t>",
+        lambda file: touche.read_topics([file]),
+    ),
+    "args.me": (
+        f'{{{{"arguments": [{{{{"id": "{{}}", "conclusion": "c", "premises": [{{{{"text": "{PREMISE}"}}}}]}}}}]}}}}',
+        lambda file: touche.read_documents([file]),
+    ),
+    "queries": ('{{"qid": "{}", "query": "x"}}', lambda file: [*tirex.read_queries(file)]),
+    "documents": ('{{"docno": "{}", "text": "x"}}', lambda file: [*tirex.read_documents(file)]),
+    "qids of a run": ("{} Q0 a 1 1 t", read_run),
+    "docnos of a run": ("1 Q0 {} 1 1 t", read_run),
+    "qids of qrels": ("{} 0 a 1", read_qrels),
+    "docnos of qrels": ("1 0 {} 1", read_qrels),
+    "data frame": (
+        "{}",
+        lambda file: build_topics(pd.DataFrame({"qid": [file.read_text()], "query": ["x"]})),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("character", ["\u00ad", "\ufe0f", "\U000e0041"])
+@pytest.mark.parametrize("name", READERS)
+def test_all_readers_have_the_same_rule_of_ids(name: str, character: str, tmp_path: Path) -> None:
+    content, read = READERS[name]
+    file = tmp_path / "file"
+    file.write_text(content.format("7é"))
+    read(file)
+    file.write_text(content.format(f"7{character}"))
+    with pytest.raises(InputError, match=r"without whitespace or (invisible|control) characters"):
+        read(file)
+
+
+RUN_FORMATS = {  # first lines of a file that is no run; part of the message
+    "CSV": ("qid,docno,rank,score\n1,a,1,2.5\n", "line 1: 1 field; expected 6: {}; this is CSV"),
+    "CSV with spaces": ("1, Q0, a, 1, 2.5, t\n", "line 1: invalid rank '1,'; expected an integer of at"),
+    "CSV of semicolons": ("1;Q0;a;1;2.5;t\n", "line 1: 1 field; expected 6: {}; this is CSV"),
+    "JSON": ('{"1": {"a": 2.5}}', "line 1: 3 fields; expected 6: {}; this is JSON"),
+    "pretty JSON": ("{\n", "line 1: 1 field; expected 6: {}; this is JSON"),
+    "JSON lines": ('{"qid":"1","docno":"a"}\n', "line 1: 1 field; expected 6: {}; this is JSON"),
+    "JSON array": ("[1]\n", "line 1: 1 field; expected 6: {}; this is JSON"),
+    "header": ("qid Q0 docno rank score tag\n1 Q0 a 1 2 t\n", "line 1: invalid rank 'rank'; expected an integer of at"),
+    "header of four fields": ("query docno rank score\n", "line 1: 4 fields; expected 6: {}; this is a header"),
+    "no header": ("1 Q0 a 2.5 t\n", "line 1: 5 fields; expected 6: {}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUN_FORMATS)
+def test_other_formats_than_a_run_are_recognised(name: str, tmp_path: Path) -> None:
+    content, message = RUN_FORMATS[name]
+    file = tmp_path / "run.txt"
+    file.write_text(content)
+    with pytest.raises(InputError) as error:
+        read_run(file)
+    assert message.format("`qid Q0 docno rank score tag`") in str(error.value)
+    kinds = [kind for kind in ("CSV", "JSON", "header") if f"; this is {kind}" in str(error.value)
+             or f"; this is a {kind}" in str(error.value)]  # fmt: skip
+    assert kinds == [
+        kind for kind in ("CSV", "JSON", "header") if kind in name and name != "no header"
+    ]
+
+
+def test_values_over_several_lines_are_recognised(tmp_path: Path) -> None:
+    for name, read in (("args-me.jsonl", touche.read_arguments), ("x.jsonl", tirex.read_documents)):
+        for content in (
+            '{\n  "id": "a"\n}',
+            '[\n  {"id": "a"}]',
+            '\n{"docno": "1", "id": "a b"}\n{\n',
+        ):
+            file = tmp_path / name
+            file.write_text(content)
+            with pytest.raises(InputError) as error:
+                [*read(file)]
+            is_pretty = not content.startswith("\n")
+            assert (
+                "line 1: a JSON value over several lines; expected" in str(error.value)
+            ) == is_pretty
+
+
+def test_archives_of_windows_are_read(tmp_path: Path) -> None:
+    topics = "<t><topic><number>1</number><title>x</title></topic></t>"
+    members = {"data\\": "", "data\\topics.xml": topics, "data\\.hidden": "", "data\\idebate.jsonl":
+               f'{{"id": "a", "conclusion": "c", "argument": "{PREMISE}"}}'}  # fmt: skip
+    with ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    dataset = Dataset(tmp_path / "x.zip")
+    assert dataset.corpus_files == [tmp_path / "x.zip" / "data" / "idebate.jsonl"]
+    assert (dataset.topics["qid"].tolist(), dataset.documents["docno"].tolist()) == (["1"], ["a"])
+    assert [*dataset.file_hashes] == ["topics.xml", "idebate.jsonl"]
+    with ZipFile(tmp_path / "y.zip", "w") as archive:
+        archive.writestr("..\\topics.xml", topics)
+    with pytest.raises(InputError, match="path that leads out of the archive"):
+        Dataset(tmp_path / "y.zip")
