@@ -68,10 +68,10 @@ def explain(
 def _describe_absence(system: System, execution: Execution, qid: str, docno: str) -> str:
     """Describe why the system does not rank a document for the topic, as far as this is known
     without its ranking; else ""."""
-    ranking = execution.supplied_ranking
+    ranking = execution.input_run
     if ranking is not None:
-        is_supplied = docno in set(ranking.loc[ranking["qid"] == qid, "docno"])
-        return "" if is_supplied else f"not in {execution.input.ranking_file}"
+        is_in_run = docno in set(ranking.loc[ranking["qid"] == qid, "docno"])
+        return "" if is_in_run else f"not in {execution.input.ranking_file}"
     if docno not in set(execution.documents.searchable_docnos):
         return "not in the collection (premise too short)"
     rankings = [

@@ -128,13 +128,13 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
 
 
 def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
-    """Return the requested depth, else that of the supplied ranking up to MAX_DEPTH, else
+    """Return the requested depth, else that of the input run up to MAX_DEPTH, else
     DEFAULT_DEPTH; warn of truncation."""
-    supplied_depth = dataset.supplied_depth
-    depth = options.depth or min(supplied_depth or DEFAULT_DEPTH, MAX_DEPTH)
-    if supplied_depth and supplied_depth > depth:
+    input_depth = dataset.input_depth
+    depth = options.depth or min(input_depth or DEFAULT_DEPTH, MAX_DEPTH)
+    if input_depth and input_depth > depth:
         message = "%s has up to %d documents per topic; runs truncated to %d; change with --depth"
-        log.warning(message, dataset.ranking_file, supplied_depth, depth)
+        log.warning(message, dataset.ranking_file, input_depth, depth)
     return depth
 
 

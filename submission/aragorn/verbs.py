@@ -47,9 +47,7 @@ class RerankingOptions:
         help="TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents",
         variables=("inputRun",),
     )
-    order: Order = option(
-        "auto", help=f"order of documents in supplied rankings; auto: {AUTO_ORDER}"
-    )
+    order: Order = option("auto", help=f"order of documents in input runs; auto: {AUTO_ORDER}")
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,7 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
         None,
         help=(
             "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the "
-            "supplied ranking)"
+            "input run)"
         ),
         parse=integer_between(1, 1000),
         metavar="N",

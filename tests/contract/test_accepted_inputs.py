@@ -134,9 +134,7 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
     if expected_documents:
         assert dataset.documents[["docno", "premise"]].to_numpy().tolist() == expected_documents
     assert all(type(docno) is str for docno in dataset.documents["docno"])
-    ranking = dataset.get_supplied_ranking(
-        lambda docnos: set(docnos) - set(dataset.documents["docno"])
-    )
+    ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert (ranking is None) == ("rerank.jsonl" not in files)
 
 
@@ -145,9 +143,7 @@ def read_all(directory: Path) -> list[list[list[object]]]:
     run, qrels = next(directory.glob("run*"), None), [*directory.glob("qrels*")]
     dataset = Dataset(directory, input_run=run)
     frames = [dataset.topics, dataset.documents, *(read_qrels(file) for file in qrels)]
-    ranking = dataset.get_supplied_ranking(
-        lambda docnos: set(docnos) - set(dataset.documents["docno"])
-    )
+    ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     return [
         frame.to_numpy().tolist() for frame in (*frames, *([] if ranking is None else [ranking]))
     ]
@@ -244,10 +240,8 @@ CANDIDATES = [
 BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 
-def read_supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    ranking = dataset.get_supplied_ranking(
-        lambda docnos: set(docnos) - set(dataset.documents["docno"])
-    )
+def read_input_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
     assert ranking["rank"].tolist() == ranks.tolist()
@@ -258,7 +252,7 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     rows = (dict(zip(("qid", "docno", "rank", "score"), row, strict=True)) for row in CANDIDATES)
     directory = write_files(tmp_path / "input", rerank(*rows))
     dataset = Dataset(directory)
-    assert read_supplied_rows(dataset) == BY_SCORE
+    assert read_input_rows(dataset) == BY_SCORE
     assert dataset.topics["qid"].tolist() == ["2", "10"]
     assert dataset.documents["docno"].tolist() == ["d0", "d1", "d2", "d3"]
     assert dataset.description.endswith(f"re-ranking the documents of {directory / 'rerank.jsonl'}")
@@ -266,7 +260,7 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     runs = write_files(tmp_path / "run", {"run.txt.gz": run})
     for path in (runs, runs / "run.txt.gz"):
         reranked = Dataset(directory, input_run=path)
-        assert read_supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
+        assert read_input_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
         assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
     assert (
         len(

@@ -45,7 +45,7 @@ def open_execution(
 
 @pytest.fixture(scope="module")
 def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
-    """Open an execution without a supplied run, which the tests share so that each system ranks
+    """Open an execution without an input run, which the tests share so that each system ranks
     only once."""
     with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
         yield execution
@@ -55,8 +55,8 @@ def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Ex
 def reranking(
     execution: Execution, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Execution]:
-    """Open an execution that re-ranks the run of `write_supplied_run`."""
-    run = write_supplied_run(execution, tmp_path_factory.mktemp("run"))
+    """Open an execution that re-ranks the run of `write_input_run`."""
+    run = write_input_run(execution, tmp_path_factory.mktemp("run"))
     with open_execution(execution.checkpoints.directory, *execution.input.paths, run) as reranking:
         yield reranking
 
@@ -78,7 +78,7 @@ def searcher(execution: Execution) -> Iterator[Searcher]:
         yield searcher
 
 
-def write_supplied_run(execution: Execution, directory: Path) -> Path:
+def write_input_run(execution: Execution, directory: Path) -> Path:
     """Write a run that includes short documents and documents without query terms, which no system
     retrieves."""
     documents = execution.input.documents["docno"].tolist()
@@ -141,14 +141,14 @@ def test_search_equals_ranking_the_same_topic(
 
 
 def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> None:
-    assert reranking.supplied_ranking is not None
+    assert reranking.input_run is not None
     listed = reranking.get_ranking(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
     assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(
-        map(tuple, reranking.supplied_ranking[pairs].to_numpy())
+        map(tuple, reranking.input_run[pairs].to_numpy())
     )
-    if name != "bm25":  # returns the supplied ranking
+    if name != "bm25":  # returns the input run
         scores = SYSTEMS[name].stage.score(reranking, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 

@@ -178,9 +178,7 @@ class TuningOptions:
 class OrderOptions:
     """Order of documents in runs."""
 
-    order: Order = option(
-        "auto", help=f"order of documents in supplied rankings; auto: {AUTO_ORDER}"
-    )
+    order: Order = option("auto", help=f"order of documents in input runs; auto: {AUTO_ORDER}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Read the topics, documents and optional supplied ranking of an input on first use.
+"""Read the topics, documents and optional input run of an input on first use.
 
 An input consists of directories, zip archives and files in Touché's or in TIREx's format.
 """
@@ -16,7 +16,7 @@ from aragorn.io import tirex, touche
 from aragorn.io.collection import MIN_PREMISE_WORDS
 from aragorn.io.files import Inputs, batched, select_files
 from aragorn.io.orders import Order
-from aragorn.io.runs import find_run, read_run, sort_ranking, validate_supplied_ranking
+from aragorn.io.runs import find_run, read_run, sort_ranking, validate_input_run
 from aragorn.io.tirex import DOCUMENTS_FILES, QUERIES_FILE, RERANK_FILE
 from aragorn.io.touche import ARGS_ME_FILES, PORTAL_FILES, TOPIC_FILES
 from aragorn.storage.atomic_files import get_printable_name
@@ -34,14 +34,14 @@ EXPECTED = (
 
 
 class Dataset:
-    """Topics, documents and optional supplied ranking of an input.
+    """Topics, documents and optional input run of an input.
 
     Args:
         paths: Directories, zip archives or files with topics and documents in a supported format.
         input_run: Run to re-rank, or a directory with run.txt; None: re-rank the candidates of the
             input, if any.
         qid: Id of the only topic to use; None: all topics.
-        order: Order of a supplied ranking, see `sort_ranking`.
+        order: Order of an input run, see `sort_ranking`.
         has_topics: Whether the input must have topics; false if only its documents are read.
 
     Raises:
@@ -147,7 +147,7 @@ class Dataset:
             return touche.read_arguments(file)
         if file == self.corpus_files[0]:
             return tirex.read_unique_documents(file)
-        return iter(())  # candidates are read as the supplied ranking
+        return iter(())  # candidates are read as the input run
 
     def iter_batches(self) -> Iterator[pd.DataFrame]:
         """Yield the documents in batches, in file order and possibly with repeated ones; raise
@@ -163,7 +163,7 @@ class Dataset:
 
     @cached_property
     def _sorted_ranking(self) -> pd.DataFrame | None:
-        """Sorted supplied ranking `qid docno rank score`; None if there is none."""
+        """Sorted input run `qid docno rank score`; None if there is none."""
         if self._run_file:
             ranking = read_run(self._run_file, self._order)
         elif self.rerank_file:
@@ -175,21 +175,21 @@ class Dataset:
         return ranking if self._qid is None else ranking[ranking["qid"] == self._qid]
 
     @property
-    def supplied_depth(self) -> int | None:
-        """Largest number of documents per topic in the supplied ranking; None if there is no
+    def input_depth(self) -> int | None:
+        """Largest number of documents per topic in the input run; None if there is no
         ranking."""
         ranking = self._sorted_ranking
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
-    def get_supplied_ranking(
+    def get_input_run(
         self, find_unknown: Callable[[Iterable[str]], set[str]]
     ) -> pd.DataFrame | None:
-        """Return the validated supplied ranking, None if there is none; `find_unknown` returns
+        """Return the validated input run, None if there is none; `find_unknown` returns
         which docnos the input lacks."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None
-        return validate_supplied_ranking(
+        return validate_input_run(
             ranking, self.topics, find_unknown(ranking["docno"]), self.ranking_file
         )
 

@@ -1,4 +1,4 @@
-"""Read TREC runs, `qid Q0 docno rank score tag`, and sort and validate supplied rankings."""
+"""Read TREC runs, `qid Q0 docno rank score tag`, and sort and validate input runs."""
 
 import logging
 import re
@@ -165,7 +165,7 @@ def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.Da
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Sort the documents of each topic of a supplied ranking by rank or score, and renumber the
+    """Sort the documents of each topic of an input run by rank or score, and renumber the
     ranks.
 
     Args:
@@ -252,7 +252,7 @@ def _warn_of_ties(ranking: pd.DataFrame, is_ascending: np.ndarray, source: objec
             log.warning(message, source, column, n_affected, ranking["qid"].nunique(), rule)
 
 
-def validate_supplied_ranking(
+def validate_input_run(
     ranking: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
 ) -> pd.DataFrame:
     """Validate a sorted ranking `qid docno rank score` and return it as rankings in topic order.

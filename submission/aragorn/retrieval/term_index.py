@@ -165,7 +165,7 @@ def build_term_index(
         docnos: Document ids, ascending.
         load_documents: Function that loads `docno conclusion premise` by docno, in order.
         settings: Fields and stemmer.
-        parts: Finished shards, of the same documents, settings and enricher.
+        parts: Finished shards, of the same documents, settings and tagger.
         enrich: Function that enriches the collection and returns a loader of the word frequencies
             to index; None: index the words of the texts.
         engine: Engine that computes the shards.

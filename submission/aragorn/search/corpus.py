@@ -16,7 +16,7 @@ from aragorn.timing import Stopwatch
 
 
 class Corpus(Dataset):
-    """Documents without topics or a supplied ranking; every query searches all of them."""
+    """Documents without topics or an input run; every query searches all of them."""
 
     def __init__(self, *paths: Path) -> None:
         """Create a corpus from an input, ignoring its topics, if any."""

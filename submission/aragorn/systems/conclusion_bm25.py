@@ -33,11 +33,7 @@ class ConclusionStage(Stage):
     checkpoint = None
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        return (
-            self.search(execution)
-            if execution.supplied_ranking is None
-            else execution.supplied_ranking
-        )
+        return self.search(execution) if execution.input_run is None else execution.input_run
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the premises of the top conclusions, in the order of their conclusions, then by
@@ -63,7 +59,7 @@ class ConclusionStage(Stage):
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by query term."""
-        if execution.supplied_ranking is not None:
+        if execution.input_run is not None:
             file = execution.input.ranking_file
             raise UsageError(
                 f"scores supplied in {file} cannot be explained; choose another system"

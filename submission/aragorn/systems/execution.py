@@ -168,7 +168,7 @@ class Stage(Component):
     def rank(self, execution: Execution) -> pd.DataFrame:
         """Rank documents for each topic; callers use `Execution.get_ranking`, which caches the
         result."""
-        candidates = execution.supplied_ranking
+        candidates = execution.input_run
         return (
             self.search(execution) if candidates is None else self.rank_pairs(execution, candidates)
         )
@@ -193,7 +193,7 @@ class Stage(Component):
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Explain a document's score for a topic. Raises UsageError if the score comes from a
-        supplied ranking."""
+        input run."""
 
     def format_formula(self, checkpoints: CheckpointStore) -> str:
         """Return the scoring formula with the checkpoint's parameters on one line; "" if there is
@@ -265,9 +265,9 @@ class Execution:
         return TokenCache(self.topics, self.documents.read_texts, self.stopwatch)
 
     @cached_property
-    def supplied_ranking(self) -> pd.DataFrame | None:
-        """Supplied ranking `qid docno rank score`; None if there is none."""
-        return self.input.get_supplied_ranking(self.documents.find_unknown)
+    def input_run(self) -> pd.DataFrame | None:
+        """Input run `qid docno rank score`; None if there is none."""
+        return self.input.get_input_run(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
         """Return a stage's ranking, which is computed once; if the computation failed, raise its

@@ -28,7 +28,7 @@ MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoi
 class FusionStage(Stage):
     """A weighted sum of the members' normalised scores; the member names must match the model's.
 
-    The documents of a topic's pool are ranked: the members' top documents, or the supplied ranking.
+    The documents of a topic's pool are ranked: the members' top documents, or the input run.
     """
 
     version = 1
@@ -96,10 +96,10 @@ class FusionStage(Stage):
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
     def build_pool(self, execution: Execution, pool_depths: Mapping[str, int]) -> pd.DataFrame:
-        """Return the pools of all topics as pairs `qid docno`: the supplied ranking, or the top
+        """Return the pools of all topics as pairs `qid docno`: the input run, or the top
         documents of the members, whose numbers are `pool_depths`."""
-        if execution.supplied_ranking is not None:
-            return execution.supplied_ranking[PAIR_COLUMNS]
+        if execution.input_run is not None:
+            return execution.input_run[PAIR_COLUMNS]
         rankings = self._get_top_rankings(execution, pool_depths).values()
         candidates = pd.concat([ranking[PAIR_COLUMNS] for ranking in rankings])
         return sort_by_topic(
@@ -225,7 +225,7 @@ def _get_member_scores(
     """Compute a member's scores (N,) of N pairs; reuse those in its ranking if it adds candidates
     to the pool."""
     scores = np.full(len(pairs), np.nan)
-    if adds_candidates and execution.supplied_ranking is None:
+    if adds_candidates and execution.input_run is None:
         ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]
         scores = (
             pairs[PAIR_COLUMNS]

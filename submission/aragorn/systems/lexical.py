@@ -208,12 +208,10 @@ def _load_or_build(
     execution: Execution, settings: IndexSettings, enrichment: Enrichment | None
 ) -> TermIndex:
     documents, engine = execution.documents, execution.engine
-    # If all documents of a supplied ranking are too short to be indexed, they are ranked without
+    # If all documents of an input run are too short to be indexed, they are ranked without
     # collection statistics.
     collection = (
-        documents.searchable_docnos
-        if execution.supplied_ranking is None
-        else documents.collection_docnos
+        documents.searchable_docnos if execution.input_run is None else documents.collection_docnos
     )
     name, enrich = "terms", None
     key_parts = [

@@ -32,7 +32,7 @@ class QualityRerankingStage(Stage):
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents; a supplied ranking is first ranked by relevance, then its top documents
+        """Rank documents; an input run is first ranked by relevance, then its top documents
         are re-ranked."""
         return self.search(execution)
 

@@ -34,7 +34,7 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> Non
     corpus, dataset = Corpus.from_paths(tmp_path), Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
-    assert (corpus.get_supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
+    assert (corpus.get_input_run(lambda docnos: set()), corpus.ranking_file) == (None, None)
     assert corpus.topics.empty
 
 
