@@ -37,7 +37,8 @@ class _HelpFormatter(argparse.HelpFormatter):
     """Help formatter that appends defaults, and hides the aliases of long options."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        text, default = action.help or "", action.default
+        text = action.help or ""
+        default = action.default
         if "(default" in text or not action.option_strings:
             return text
         if default in (None, False, argparse.SUPPRESS) or default == []:

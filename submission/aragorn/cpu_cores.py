@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from joblib import cpu_count
 
-CGROUP_ROOT, CGROUPS_FILE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+CGROUPS_FILE = Path("/proc/self/cgroup")
 # controllers (none: version 2), path
 CPU_CGROUP = re.compile(r"^[0-9]+:(|[^:]*\bcpu\b[^:]*):/*(.*)$", re.MULTILINE)
 

@@ -26,7 +26,8 @@ NOTICE = logging.INFO + 5
 @contextmanager
 def suppress_info() -> Iterator[None]:
     """Suppress this thread's log messages of level INFO and below."""
-    thread, handlers = get_ident(), [*logging.getLogger().handlers]
+    thread = get_ident()
+    handlers = [*logging.getLogger().handlers]
 
     def is_shown(record: logging.LogRecord) -> bool:
         return record.thread != thread or record.levelno > logging.INFO

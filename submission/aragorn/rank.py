@@ -150,7 +150,8 @@ def _write_run(
     documents omitted (0 if it is)."""
     key = f"{execution.compute_cache_key(system.stage)} {hash_package()}"
     name = f"{_make_tag(options, system)}.txt"
-    is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0
+    is_up_to_date = run_directory.is_up_to_date(name, key)
+    omitted_count = 0
     if is_up_to_date:
         text = run_directory.read_run(name)
     else:

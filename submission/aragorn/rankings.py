@@ -16,7 +16,9 @@ import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
 TAG_PATTERN = re.compile(r"[A-Za-z0-9_-]+")  # run tags
-DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # documents per topic in a run
+# documents per topic in a run
+DEFAULT_DEPTH = 100
+MAX_DEPTH = 1000
 
 
 def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +83,8 @@ def validate_rankings(
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:
     """Serialise rankings as MessagePack, for `decode_rankings`."""
-    ranks, scores = rankings["rank"].to_numpy(np.int64), rankings["score"].to_numpy(np.float64)
+    ranks = rankings["rank"].to_numpy(np.int64)
+    scores = rankings["score"].to_numpy(np.float64)
     return msgspec.msgpack.encode(
         (rankings["qid"].tolist(), rankings["docno"].tolist(), ranks.tobytes(), scores.tobytes())
     )

@@ -29,7 +29,8 @@ def install_handlers() -> None:
         except OSError:
             os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY)
     sys.stdin = sys.stdin or os.fdopen(0)
-    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
     for signum in SIGNAL_EXIT_CODES:
         signal.signal(signum, _handle_signal)
 

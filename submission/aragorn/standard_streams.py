@@ -30,7 +30,8 @@ class _CheckedStream:
     """Unbuffered text stream that, if writing fails, is connected to the null device."""
 
     def __init__(self, stream: TextIO, is_required: bool) -> None:
-        self._stream, self._is_required = stream, is_required
+        self._stream = stream
+        self._is_required = is_required
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

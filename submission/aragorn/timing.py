@@ -17,7 +17,8 @@ class Stopwatch:
     def stage(self, name: str) -> Iterator[None]:
         """Add the duration of a `with` block, excluding nested stages, to the seconds of stage
         `name`."""
-        outer_nested, self._nested_seconds = self._nested_seconds, 0.0
+        outer_nested = self._nested_seconds
+        self._nested_seconds = 0.0
         start = time.monotonic()
         try:
             yield

@@ -6,7 +6,8 @@ import numpy as np
 
 # Keys in metrics.json: means at the settings selected on the other folds, and at those selected on
 # all topics.
-CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "in-sample"
+CROSS_VALIDATED = "cross-validated"
+IN_SAMPLE = "in-sample"
 
 
 def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:

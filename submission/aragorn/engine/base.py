@@ -50,7 +50,8 @@ class Engine(Protocol):
 class LocalEngine(Engine):
     """An engine that runs one task after another in this process."""
 
-    description, shares_cache = "local", False
+    description = "local"
+    shares_cache = False
 
     @property
     def has_gpu(self) -> bool:

@@ -42,10 +42,8 @@ class RayEngine(Engine):
     def __init__(self, shares_cache: bool = False) -> None:
         """Create an engine for the cluster that this process is connected to."""
         self.shares_cache = shares_cache
-        node_count, self._gpu_count = (
-            sum(node["Alive"] for node in ray.nodes()),
-            _count_units("GPU"),
-        )
+        node_count = sum(node["Alive"] for node in ray.nodes())
+        self._gpu_count = _count_units("GPU")
         cpu_cores = _count_units("CPU")
         self.description = f"Ray {ray.__version__} ({node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs)"
         # max_calls=0 keeps workers and their checkpoints alive, on GPUs too.
@@ -68,7 +66,8 @@ class RayEngine(Engine):
             {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
         )
         remote_function = self._remote_function.options(num_cpus=1, **resources)
-        function_ref, fingerprint = ray.put(pickle.dumps(function)), hash_package()
+        function_ref = ray.put(pickle.dumps(function))
+        fingerprint = hash_package()
         pending_items = iter(items)
         running_tasks: dict[ray.ObjectRef[Result], int] = {}
         try:

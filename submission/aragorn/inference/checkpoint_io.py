@@ -41,7 +41,8 @@ from aragorn.storage.checkpoint_directory import (
 
 VERSION = 1  # of what is loaded from the same checkpoint
 
-WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
+WEIGHTS_FILE = "model.safetensors"
+PROBE_FILE = "probe.json"
 TOKENISER_FILES = ("vocabulary.txt", "tokenizer.json")
 PROBE_TEXTS_CHANGED = (
     "the stored probe texts differ from those of this version; retrain the network"

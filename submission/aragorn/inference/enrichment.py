@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 SHARD_SIZE = 256  # documents
 # Time and size are estimated from one in SAMPLE_INTERVAL documents, but at least MIN_SAMPLE_SIZE
 # and at most SHARD_SIZE.
-MIN_SAMPLE_SIZE, SAMPLE_INTERVAL = 16, 64
+MIN_SAMPLE_SIZE = 16
+SAMPLE_INTERVAL = 64
 LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
 
 WordFrequencies = Mapping[str, int]
@@ -48,18 +49,14 @@ def enrich_collection(
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
-        shard_docnos, file_name = (
-            docnos[start : start + SHARD_SIZE],
-            f"{start // SHARD_SIZE:06}",
-        )
+        shard_docnos = docnos[start : start + SHARD_SIZE]
+        file_name = f"{start // SHARD_SIZE:06}"
         return Shard(
             file_name, len(shard_docnos), partial(load_texts, shard_docnos), can_load_remotely=True
         )
 
-    shards, name = (
-        [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)],
-        checkpoint.network.get_name(),
-    )
+    shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
+    name = checkpoint.network.get_name()
     finished = set(parts.get_names())
     missing_count = sum(shard.unit_count for shard in shards if shard.name not in finished)
     if missing_count:
@@ -87,7 +84,8 @@ def enrich_collection(
     )
 
     def load_frequencies(start: int, end: int) -> Sequence[WordFrequencies]:
-        first_shard, end_shard = start // SHARD_SIZE, -(-min(end, len(docnos)) // SHARD_SIZE)
+        first_shard = start // SHARD_SIZE
+        end_shard = -(-min(end, len(docnos)) // SHARD_SIZE)
         contents = map(read_shard, range(first_shard, end_shard))
         frequencies = [
             *chain.from_iterable(

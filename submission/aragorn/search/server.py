@@ -60,11 +60,13 @@ class SearchServer(ThreadingHTTPServer):
             raise UsageError(
                 f"--serve {port}: cannot listen on port ({error.strerror}); choose another port"
             ) from None
-        self.searcher, self._searches = searcher, BackgroundSearches(searcher)
+        self._searches = BackgroundSearches(searcher)
+        self.searcher = searcher
         self.default_params = PageParams(
             systems=tuple(system.name for system in systems), depth=depth
         )
-        checkpoints, corpus = searcher.checkpoints, searcher.corpus
+        checkpoints = searcher.checkpoints
+        corpus = searcher.corpus
         available_names = [
             name
             for name, system in SYSTEMS.items()
@@ -114,7 +116,8 @@ class SearchServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: SearchServer
-    server_version, sys_version = "aragorn", ""
+    server_version = "aragorn"
+    sys_version = ""
     timeout = REQUEST_TIMEOUT
     raw_requestline: bytes
 
@@ -130,10 +133,12 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self) -> None:
-        hosts, target = self.headers.get_all("Host", []), self.path
+        hosts = self.headers.get_all("Host", [])
+        target = self.path
         # sent to proxies; its host replaces the header
         if absolute_form := ABSOLUTE_FORM.match(target):
-            hosts, target = [absolute_form[1]], target[absolute_form.end() :]
+            hosts = [absolute_form[1]]
+            target = target[absolute_form.end() :]
         # another host name: DNS rebinding
         if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):
             self._send_error(

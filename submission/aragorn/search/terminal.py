@@ -75,7 +75,8 @@ def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
 
 def _render_hit(hit: Hit, console: Console) -> Group:
     stance = hit.metadata.stance
-    rank, score = f"{hit.rank:>3}  ", f"  {hit.score:.4f}"
+    rank = f"{hit.rank:>3}  "
+    score = f"  {hit.score:.4f}"
     head = Text.assemble(
         (rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim")
     )
@@ -91,7 +92,8 @@ def _render_hit(hit: Hit, console: Console) -> Group:
 
 
 def _render_snippet(hit: Hit, console: Console) -> Text:
-    premise, (start, end) = hit.premise, hit.snippet.span
+    premise = hit.premise
+    start, end = hit.snippet.span
     text = Text("… " if premise[:start].strip() else "")
     for match in hit.snippet.visible_matches:
         text.append(_clean(premise[start : match.start]))

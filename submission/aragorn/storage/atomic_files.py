@@ -20,7 +20,9 @@ TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9a-f-]+\.part")  # see `get_temporary_p
 FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
+# arguments of renameat2(2)
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2
 
 
 def create_directory(directory: Path) -> None:

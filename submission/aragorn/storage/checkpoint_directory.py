@@ -31,7 +31,10 @@ from aragorn.storage.atomic_files import (
 
 T = TypeVar("T")
 
-CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.json", "README.md"
+CONFIG = "config.json"
+METRICS = "metrics.json"
+PROVENANCE = "provenance.json"
+CARD = "README.md"
 
 
 class TrainingData(msgspec.Struct):

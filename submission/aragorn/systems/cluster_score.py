@@ -52,10 +52,8 @@ class ClusterScoreStage(Stage):
         )
         totals = top_documents.groupby(DEBATE_COLUMNS)["score"].agg(["sum", "size"]).reset_index()
         scored_pairs = scored_pairs.merge(totals, on=DEBATE_COLUMNS, how="left")
-        total, count = (
-            scored_pairs["sum"].fillna(0.0).to_numpy(),
-            scored_pairs["size"].fillna(0).to_numpy(),
-        )
+        total = scored_pairs["sum"].fillna(0.0).to_numpy()
+        count = scored_pairs["size"].fillna(0).to_numpy()
         is_unranked = scored_pairs["score"].isna().to_numpy()
         if is_unranked.any():
             unranked_pairs = pairs.loc[is_unranked, ["qid", "docno"]].reset_index(drop=True)
@@ -66,7 +64,8 @@ class ClusterScoreStage(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by document: those of the debate among the top `CLUSTER_DEPTH`, and
         the document itself."""
-        top_documents, debate = self._get_top_documents(execution), parse_debate_id(docno)
+        top_documents = self._get_top_documents(execution)
+        debate = parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
         if docno not in score_by_docno:

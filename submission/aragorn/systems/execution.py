@@ -66,7 +66,8 @@ class CheckpointStore:
             raise CheckpointError(
                 f"{directory}: a file; use a directory of checkpoints, or unpack the archive"
             )
-        self.directory, self.precision = directory, precision
+        self.directory = directory
+        self.precision = precision
         self._memo = Memo()
 
     @as_checkpoint_read_errors()
@@ -237,9 +238,13 @@ class Execution:
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
         """Create an execution; `engine` distributes shards, which are computed on `device`."""
-        self.input, self.checkpoints, self.cache = dataset, checkpoints, cache
-        self.device, self.engine = device, engine
-        self.stopwatch, self._memo = dataset.stopwatch, Memo()
+        self.input = dataset
+        self.checkpoints = checkpoints
+        self.cache = cache
+        self.device = device
+        self.engine = engine
+        self.stopwatch = dataset.stopwatch
+        self._memo = Memo()
         self.errors: dict[Stage, Exception] = {}  # of rankings
 
     @property

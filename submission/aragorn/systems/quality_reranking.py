@@ -57,20 +57,16 @@ class QualityRerankingStage(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down into relevance and quality, with the score change for each omitted
         word piece (occlusion)."""
-        interpolation, scored_ranking = (
-            self.load_checkpoint(execution.checkpoints),
-            self._get_scored_ranking(execution),
-        )
+        interpolation = self.load_checkpoint(execution.checkpoints)
+        scored_ranking = self._get_scored_ranking(execution)
         top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)
         if docno not in set(top_rows["docno"]):
             summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
             rows = [Row(score, "below the re-ranked documents")]
             return Explanation(score, rows, summary)
-        position, quality = (
-            top_rows.index[top_rows["docno"] == docno][0],
-            self.quality.explain(execution, qid, docno),
-        )
+        position = top_rows.index[top_rows["docno"] == docno][0]
+        quality = self.quality.explain(execution, qid, docno)
         contributions = interpolation.compute_contributions(
             top_rows["relevance"].to_numpy(), top_rows["quality"].to_numpy()
         )
@@ -106,10 +102,8 @@ class QualityRerankingStage(Stage):
         return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
 
     def _compute_scores(self, execution: Execution) -> pd.DataFrame:
-        interpolation, ranking = (
-            self.load_checkpoint(execution.checkpoints),
-            execution.get_ranking(self.relevance),
-        )
+        interpolation = self.load_checkpoint(execution.checkpoints)
+        ranking = execution.get_ranking(self.relevance)
         top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
         quality = top_pairs.assign(quality=self.quality.score(execution, top_pairs).astype(float))
         scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(

@@ -184,7 +184,8 @@ def compare(options: CompareOptions) -> None:
     from aragorn_training.evaluation.overlap import compute_overlap
     from aragorn_training.evaluation.tables import write_csv
 
-    (name_a, file_a), (name_b, file_b) = options.first, options.second
+    name_a, file_a = options.first
+    name_b, file_b = options.second
     names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
     text = "".join(
         f"{file}: {find_run(file).name} is compared\n" for file in (file_a, file_b) if file.is_dir()

@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 PYTHONPATH = os.pathsep.join([str(ARAGORN_DIR.parent), str(PACKAGE_DIR.parent)])
-NEW, OUTDATED, STARTED, FINISHED = "new", "outdated", "started", "finished"  # states of a step
+# states of a step
+NEW = "new"
+OUTDATED = "outdated"
+STARTED = "started"
+FINISHED = "finished"
 
 
 class Record(msgspec.Struct):

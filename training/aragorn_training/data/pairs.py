@@ -125,10 +125,8 @@ def _write_table(
     )
     with pq.ParquetWriter(file, TABLE_SCHEMA, compression="zstd") as writer:
         for block in track(blocks, label, "arguments", [len(block) for block in blocks]):
-            part, texts = (
-                arguments.iloc[block],
-                [PREMISE_FORMS[form](premise) for premise in premises[block]],
-            )
+            part = arguments.iloc[block]
+            texts = [PREMISE_FORMS[form](premise) for premise in premises[block]]
             columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
             columns.append([docnos[row].tolist() for row in negatives[block]])
             arrays = [

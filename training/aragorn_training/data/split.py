@@ -6,7 +6,8 @@ from aragorn.errors import InputError
 
 from aragorn_training.data.seeds import RandomStream, create_generator
 
-TRAIN, VALIDATION = "train", "validation"
+TRAIN = "train"
+VALIDATION = "validation"
 # premises per validation query; only conclusions with exactly this number of premises qualify
 POSITIVES = 5
 NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}

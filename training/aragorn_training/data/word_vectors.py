@@ -35,7 +35,8 @@ if TYPE_CHECKING:  # importing gensim takes two seconds
 
 log = logging.getLogger(__name__)
 
-VOCABULARY_FILE, VECTORS_FILE = "vocabulary.txt", "vectors.safetensors"
+VOCABULARY_FILE = "vocabulary.txt"
+VECTORS_FILE = "vectors.safetensors"
 MAX_WORDS_PER_TEXT = 10_000  # gensim truncates longer texts
 FASTTEXT_BUCKETS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
 SURFACE_EPOCHS = 20  # default number of epochs for vectors of surface tokens

@@ -31,7 +31,8 @@ BPREF_MEASURE: dict[str, Measure] = {
     "bpref": lambda evaluation: evaluation.get_bpref(depth=1000, per_query=True, trec_eval=False)
 }
 # unjudged documents count as non-relevant; are removed before the cut-off
-ALL, CONDENSED = "all", "condensed"
+ALL = "all"
+CONDENSED = "condensed"
 # reported for every run, in this order
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")
 BPREF = "Bpref"  # uses judged documents only

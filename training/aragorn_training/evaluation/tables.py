@@ -22,7 +22,9 @@ from aragorn_training.formatting import format_value
 
 # tables of measures per topic, by qrels and run
 TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]
-ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topic sets over which means are computed
+# topic sets over which means are computed
+ALL_TOPICS = "all judged"
+COMMON_TOPICS = "common"
 JUDGED_MEASURES = ("judged@5", "judged@10")
 
 

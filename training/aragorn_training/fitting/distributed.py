@@ -23,7 +23,9 @@ TIMEOUT = timedelta(days=30)
 class ProcessGroup:
     """A single training process; base class of `DistributedProcesses`."""
 
-    rank, world_size = 0, 1  # rank 0 validates and writes; world size is the number of processes
+    # rank 0 validates and writes; world size is the number of processes
+    rank = 0
+    world_size = 1
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Seed dropout for a step; a single process does not reseed."""

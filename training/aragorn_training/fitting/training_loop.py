@@ -27,7 +27,9 @@ VERSION = 1  # of networks trained with the same recipe and data
 
 log = logging.getLogger(__name__)
 
-STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
+STATE_FILE = "state.pt"
+LOG_FILE = "log.jsonl"
+CURVE_FILE = "curve.png"
 
 
 @dataclass(frozen=True)

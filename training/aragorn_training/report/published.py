@@ -39,10 +39,17 @@ from aragorn_training.configs import list_names, read
 from aragorn_training.paths import PUBLISHED, RESULTS
 from aragorn_training.published import SPREAD, read_texts
 
-REPRODUCED, BETTER, WORSE, DIFFERENT = "reproduced", "better", "worse", "different setting"
-NOT_COMPARABLE, NOT_RUN = "not comparable", "not run"
+REPRODUCED = "reproduced"
+BETTER = "better"
+WORSE = "worse"
+DIFFERENT = "different setting"
+NOT_COMPARABLE = "not comparable"
+NOT_RUN = "not run"
 VERDICTS = (REPRODUCED, BETTER, WORSE, DIFFERENT, NOT_COMPARABLE, NOT_RUN)
-GAIN, SETTING, SIZE = "gain", "setting", "size"  # kinds of figures; all others are results
+# kinds of figures; all others are results
+GAIN = "gain"
+SETTING = "setting"
+SIZE = "size"
 N_LARGEST = 5  # number of differences listed at the top of the page
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
 SETTINGS = "settings"  # name of the table of checkpoints and recipes
@@ -65,7 +72,8 @@ DEFAULTS = [
 def compare_figures(directory: Path = PUBLISHED) -> pd.DataFrame:
     """Return the figures of a directory with ours, `difference` and `verdict`."""
     figures = find_ours(read_figures(directory), read_results)
-    theirs, ours = figures["theirs"].map(_to_number), figures["ours"].map(_to_number)
+    theirs = figures["theirs"].map(_to_number)
+    ours = figures["ours"].map(_to_number)
     return figures.assign(difference=ours - theirs, verdict=figures.apply(judge, axis=1))
 
 
@@ -77,7 +85,8 @@ def read_figures(directory: Path) -> pd.DataFrame:
         InputError: If a figure has no item, or an item no figures.
     """
     key = ["publication", "item"]
-    items, figures = read_texts(directory / "items.csv"), read_texts(directory / "figures.csv")
+    items = read_texts(directory / "items.csv")
+    figures = read_texts(directory / "figures.csv")
     if unmatched := {*figures[key].itertuples(index=False, name=None)} ^ {
         *items[key].itertuples(index=False, name=None)
     }:
@@ -165,7 +174,8 @@ def judge(figure: Mapping[Any, Any]) -> str:
     if figure["status"]:
         return str(figure["status"])
     is_setting = figure["kind"] in (SETTING, SIZE)
-    theirs, ours = _to_number(figure["theirs"]), _to_number(figure["ours"])
+    theirs = _to_number(figure["theirs"])
+    ours = _to_number(figure["ours"])
     if theirs is None or ours is None:
         other = DIFFERENT if is_setting else NOT_COMPARABLE
         return REPRODUCED if figure["theirs"] == figure["ours"] else other
@@ -264,7 +274,8 @@ def _format_setting(value: Any) -> str:
 
 def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame]) -> dict[str, Any]:
     """Return our figure as `ours`, with the values of NUMBERS."""
-    query, file = figure["ours_query"], figure["ours_file"]
+    query = figure["ours_query"]
+    file = figure["ours_file"]
     nothing = dict.fromkeys(["ours", *NUMBERS])
     if query.startswith("= "):
         return nothing | {"ours": query[2:]}

@@ -21,7 +21,10 @@ from aragorn_training.published import load_figures
 
 BASELINE = "dirichlet"
 MEASURES = (*HEADLINE_MEASURES, BPREF, "judged@5")  # of all systems
-NESTED, HELD_OUT, SELECTED = "nested", "held-out", "selected"  # protocols
+# protocols
+NESTED = "nested"
+HELD_OUT = "held-out"
+SELECTED = "selected"
 # of MEASURES after the first
 MEASURE_HEADERS = ("nDCG@5 judged-only", "nDCG@5", "Bpref", "Judged@5")
 BEST_HEADERS = ("nDCG@5 (Touché) [95 % CI]", "judged-only", "all")

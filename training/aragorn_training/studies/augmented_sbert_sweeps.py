@@ -29,7 +29,9 @@ from aragorn_training.studies.augmented_sbert.trial import (
     summarise,
 )
 
-FILE, DIGITS, KEY = "augmented_sbert_sweeps.csv", 2, "sweep"
+FILE = "augmented_sbert_sweeps.csv"
+DIGITS = 2
+KEY = "sweep"
 BWS = ("bws_cross", "bws_in")
 ALL = ("bws_cross", "bws_in", "mrpc")
 UNLIMITED = 1e6  # silver pairs per gold pair: keep all
@@ -50,7 +52,8 @@ class Sweep(NamedTuple):
 
 
 KEYS = ("sweep", "task", "network", "value")  # columns that identify a row
-GOLD, GOLD_PAIRS = "gold", "gold_pairs"
+GOLD = "gold"
+GOLD_PAIRS = "gold_pairs"
 SWEEPS = {
     # seeds of which the best is chosen (default)
     GOLD: Sweep(ALL, (CROSS_ENCODER, BI_ENCODER), (5,)),

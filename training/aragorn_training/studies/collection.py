@@ -18,8 +18,11 @@ from aragorn_training.options import (
     index_files_by_name,
 )
 
-FILE, DIGITS = "collection.csv", 0
-ALL_FILES, OUTSIDE = "all", "outside the input"  # last two rows
+FILE = "collection.csv"
+DIGITS = 0
+# last two rows
+ALL_FILES = "all"
+OUTSIDE = "outside the input"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,8 @@ from aragorn_training.studies.augmented_sbert.trial import LOW_THRESHOLD
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.quality import QualitySpec
 
-FILE, DIGITS = "publication_data.csv", 4
+FILE = "publication_data.csv"
+DIGITS = 4
 COLUMNS = ["data", "part", "measure", "value"]
 SPLITS = ("train", "dev", "test")
 N_SHUFFLES = 100

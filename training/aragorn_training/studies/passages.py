@@ -18,8 +18,12 @@ from aragorn_training.data.term_weighting import (
 )
 from aragorn_training.options import CorpusOptions, StudyOptions
 
-FILE, DIGITS = "passages.csv", 1
-LONG, WITH_TOPIC, ALL = "15 words or more", "15 words or more, with a topic", "all"  # arguments
+FILE = "passages.csv"
+DIGITS = 1
+# arguments
+LONG = "15 words or more"
+WITH_TOPIC = "15 words or more, with a topic"
+ALL = "all"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,8 @@ from sklearn.preprocessing import normalize
 from aragorn_training.data.word_vectors import get_default_folder_name, load_vectors
 from aragorn_training.options import InputOptions, SeedOptions, StudyOptions
 
-FILE, DIGITS = "conclusion_similarity.csv", 4
+FILE = "conclusion_similarity.csv"
+DIGITS = 4
 MIN_CONCLUSIONS = 2  # with the term, to form a pair
 
 

@@ -24,7 +24,8 @@ from aragorn_training.sbert.students import (
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-FILE, DIGITS = "augmented_sbert_students.csv", 2
+FILE = "augmented_sbert_students.csv"
+DIGITS = 2
 STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
 VARIANTS = (
     UNTRAINED,

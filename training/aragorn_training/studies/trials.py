@@ -25,9 +25,12 @@ from aragorn_training.tasks import build_recipe
 
 log = logging.getLogger(__name__)
 
-FILE, DIGITS = "trials_{options.plan}.csv", 6
+FILE = "trials_{options.plan}.csv"
+DIGITS = 6
 COLUMNS = ["trial", "seed", "network", "row", "step", "epoch", "loss", "measure", "value"]
-CURVE, SELECTED = "curve", "selected"  # values of `row`; those of baselines are their names
+# values of `row`; those of baselines are their names
+CURVE = "curve"
+SELECTED = "selected"
 Row = tuple[object, ...]  # values of COLUMNS
 POSITION = ("step", "epoch", "loss")  # keys of a log row that are not measures
 

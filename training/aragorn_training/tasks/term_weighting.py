@@ -40,7 +40,9 @@ from aragorn_training.fitting.task import (
 )
 from aragorn_training.fitting.validation import use_evaluation_mode
 
-CONSTANT, IDF = "best constant", "linear in IDF"  # baselines
+# baselines
+CONSTANT = "best constant"
+IDF = "linear in IDF"
 HOLD_OUT_ONE_IN = 50  # one in fifty discussions is held out
 MAX_VALIDATION_PASSAGES = 400
 REFERENCES = {

@@ -9,7 +9,8 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 
-SPEARMAN, F1 = "Spearman", "F1"
+SPEARMAN = "Spearman"
+F1 = "F1"
 MAX_FALSE_POSITIVE_RATE = 0.05
 
 

@@ -102,16 +102,19 @@ def _train_seed(
     return float((seed_dir / DEV_SCORE_FILE).read_text())
 
 
-BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = (
-    "baseline",
-    "untrained",
-    "cross_encoder",
-    "bi_encoder",
-)
-RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC = "random", "kde", "bm25", "semantic", "bm25_semantic"
+BASELINE = "baseline"
+UNTRAINED = "untrained"
+CROSS_ENCODER = "cross_encoder"
+BI_ENCODER = "bi_encoder"
+RANDOM = "random"
+KDE = "kde"
+BM25 = "bm25"
+SEMANTIC = "semantic"
+BM25_SEMANTIC = "bm25_semantic"
 STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
 # trained on another task's gold pairs; on this task with labels by its teacher
-UNADAPTED, ADAPTED = "unadapted", "adapted"
+UNADAPTED = "unadapted"
+ADAPTED = "adapted"
 # RNG stream index = position; append only
 RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
 

@@ -36,7 +36,8 @@ from aragorn_training.tuning.grid import load_judged_topics
 
 log = logging.getLogger(__name__)
 
-FILE, DIGITS = "", 6
+FILE = ""
+DIGITS = 6
 YEAR = ("YEAR", "QRELS", "RUN_DIR")
 TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
 # the length exponent of its member snrm is selected on the tuning year
