@@ -23,6 +23,9 @@ from aragorn.cache import open_cache
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
+from aragorn.index import dense, inverted, latent, lexical
+from aragorn.index.lexical import IndexSettings, LexicalParameters
+from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
@@ -33,10 +36,6 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval import dense, latent, term_index
-from aragorn.retrieval.fields import Fields
-from aragorn.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
-from aragorn.retrieval.term_index import IndexSettings
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -49,6 +48,7 @@ from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import CheckpointStore, Execution
 from aragorn.systems.fusion import LearnedFusionStage
+from aragorn.text.index_terms import Fields
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
@@ -448,7 +448,7 @@ def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
 def small_shards() -> Iterator[None]:
     """Reduce the sizes of shards and batches, so that hundreds of documents make several of
     each."""
-    sizes = [(dense, 40), (latent, 150), (term_index, 150), (enrichment, 64)]
+    sizes = [(dense, 40), (latent, 150), (enrichment, 64)]
     with pytest.MonkeyPatch.context() as patch:
         for module, size in sizes:
             patch.setattr(module, "SHARD_SIZE", size)
@@ -458,7 +458,9 @@ def small_shards() -> Iterator[None]:
         patch.setattr(dense, "VECTOR_BLOCK", 64)
         patch.setattr(dense, "QUERY_BLOCK", 2)
         patch.setattr(latent, "BATCH_SIZE", 40)
-        patch.setattr(term_index, "TOKENISE_BATCH", 60)
+        patch.setattr(lexical, "BLOCK_SIZE", 150)
+        patch.setattr(lexical, "SPLIT_SIZE", 60)
+        patch.setattr(inverted, "TRANSPOSED_ROWS", 100)
         yield
 
 

@@ -23,6 +23,11 @@ from aragorn.engine.base import CPU
 from aragorn.fusion import quality, weighted_sum
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
+from aragorn.index import conclusions, dense, inverted, latent, lexical, weighting
+from aragorn.index.conclusions import ConclusionIndex
+from aragorn.index.latent import LatentIndex, build_latent_index
+from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
+from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import checkpoint_io, enrichment, pair_scoring
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
@@ -36,11 +41,6 @@ from aragorn.models.padding import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
-from aragorn.retrieval import conclusion_bm25, dense, latent, lexical, term_index
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
-from aragorn.retrieval.latent import LatentIndex, build_latent_index
-from aragorn.retrieval.lexical import BM25, RM3, Dirichlet, search_all
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.dense import DenseConclusionStage
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
@@ -250,8 +250,7 @@ def score_conclusions() -> Any:
 def open_term_index(stemmer: Any = "porter") -> Iterator[TermIndex]:
     settings = IndexSettings(stemmer=stemmer)
     with tempfile.TemporaryDirectory() as folder:
-        parts = Parts(Path(folder) / "parts")
-        build_term_index(Path(folder), [*DOCUMENTS["docno"]], load_documents, settings, parts)
+        build_term_index(Path(folder), [*DOCUMENTS["docno"]], load_documents, settings)
         yield TermIndex(Path(folder), settings)
 
 
@@ -260,8 +259,11 @@ def count_terms() -> Any:
         documents = [index.get_document_terms(row) for row in range(len(DOCUMENTS))]
         statistics = index.get_statistics(["zoo", "car", "unknown"])
         return [
-            [[terms, counts.tolist()] for terms, counts in documents],
-            [statistics.df.tolist(), statistics.cf.tolist(), statistics.token_count],
+            [
+                [*zip(*sorted(zip(terms, counts.tolist(), strict=True)), strict=True)]
+                for terms, counts in documents
+            ],
+            [statistics.df.tolist(), statistics.cf.tolist(), statistics.total_length],
         ]
 
 
@@ -477,15 +479,15 @@ CASES: dict[str, Case] = {
     "tokens": Case((tokenisers,), encode_texts_of_both_units),
     "passages": Case((passages,), split_passages),
     "surface_tokens": Case((surface_tokens,), split_surface_tokens),
-    "conclusions": Case((conclusion_bm25,), score_conclusions, 1e-12),
-    "term_index": Case((term_index,), count_terms),
-    "lexical_scores": Case((lexical,), score_lexically, 1e-9),
+    "conclusions": Case((inverted, weighting, conclusions), score_conclusions, 1e-12),
+    "term_index": Case((inverted, lexical), count_terms),
+    "lexical_scores": Case((weighting,), score_lexically, 1e-9),
     "bert": Case((BERTNetwork,), encode_with_bert, 1e-5),
     "loading": Case((checkpoint_io,), load_and_score, 1e-5),
     "pair_scores": Case((pair_scoring,), score_in_batches, 1e-5),
     "word_frequencies": Case((enrichment,), enrich),
     "dense": Case((dense,), encode_and_search, 1e-3),
-    "latent": Case((latent,), search_latent_terms, 1e-6),
+    "latent": Case((inverted, latent), search_latent_terms, 1e-6),
     "weighted_sum": Case((weighted_sum,), sum_scores, 1e-12),
     "quality": Case((quality,), interpolate_quality, 1e-12),
     **{

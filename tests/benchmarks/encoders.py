@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from aragorn.engine.base import CPU
+from aragorn.index.conclusions import ConclusionIndex, retrieve
+from aragorn.index.dense import encode_texts
 from aragorn.inference.device import choose_precision, move_to_device
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
@@ -19,8 +21,6 @@ from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.inference.tagger_checkpoint import load_tagger
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from aragorn.retrieval.dense import encode_texts
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.timing import Stopwatch
 from sentence_transformers import CrossEncoder, SentenceTransformer

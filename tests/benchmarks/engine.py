@@ -15,11 +15,11 @@ from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.engine.factory import open_engine
 from aragorn.engine.ray_engine import RayEngine
 from aragorn.engine.shards import Shard, compute_shards
+from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
+from aragorn.index.dense import encode_shard
 from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
-from aragorn.retrieval.dense import encode_shard
 from aragorn.systems.catalogue import CONCLUSION_BM25
 
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call

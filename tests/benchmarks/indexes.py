@@ -8,13 +8,13 @@ from pathlib import Path
 import bm25s
 import numpy as np
 from aragorn.cache import Cache, Parts
+from aragorn.index.conclusions import MAX_CONCLUSIONS, ConclusionIndex
+from aragorn.index.dense import DenseIndex
+from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
+from aragorn.index.vectors import VectorStore, hash_text
+from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.rankings import MAX_DEPTH
-from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionIndex
-from aragorn.retrieval.dense import DenseIndex
-from aragorn.retrieval.fields import select_texts
-from aragorn.retrieval.lexical import RM3, Dirichlet, search_all
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
-from aragorn.retrieval.vector_store import VectorStore, hash_text
+from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
 from rank_bm25 import BM25Okapi
 
@@ -71,11 +71,9 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     texts = select_texts(collection, settings.fields)
     (work_dir / "term-index").mkdir()
     cache = Cache(work_dir / "term-index")
-    parts = cache.parts("parts", "")
 
     def build(folder: Path) -> None:
-        build_term_index(folder, docnos, lambda batch: collection.loc[batch], settings, parts)
-        parts.remove()
+        build_term_index(folder, docnos, lambda batch: collection.loc[batch], settings)
 
     def load_or_build() -> TermIndex:
         return TermIndex(cache.directory("terms", "", build), settings)

@@ -17,6 +17,8 @@ import onnxruntime
 import openvino
 import torch
 from aragorn.engine.base import CPU
+from aragorn.index.conclusions import ConclusionIndex, retrieve
+from aragorn.index.dense import encode_texts
 from aragorn.inference.device import (
     batch_by_length,
     batch_by_tokens,
@@ -31,8 +33,6 @@ from aragorn.io.dataset import Dataset
 from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
-from aragorn.retrieval.dense import encode_texts
 from aragorn.timing import Stopwatch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
+from aragorn.index.dense import get_dense_ranker
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval.dense import get_dense_ranker
 from aragorn.search.corpus import Corpus
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import Searcher, SearchOptions
@@ -47,7 +47,7 @@ def measure_search(
     corpus, collection = Corpus.from_paths(directory), load_collection(directory)
     with (
         open_cache(cache_dir, Path()) as cache,
-        patch("aragorn.retrieval.dense.encode_shard", draw_vectors),
+        patch("aragorn.index.dense.encode_shard", draw_vectors),
     ):
         components = list(iter_components(system.stage))
         build_indexes(components, Execution(corpus, checkpoints, CPU, cache))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.retrieval.lexical import RM3, Dirichlet
+from aragorn.index.weighting import RM3, Dirichlet
 
 from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 

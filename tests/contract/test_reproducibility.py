@@ -354,7 +354,7 @@ def test_complete_results_are_reused(
 ) -> None:
     for function in (
         "systems.execution.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
-        "retrieval.latent.build_latent_index", "retrieval.dense._encode_missing", "io.touche.read_arguments",
+        "index.latent.encode_shard", "index.lexical.write_index", "index.dense._encode_missing", "io.touche.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail
     shutil.rmtree(copy.output)

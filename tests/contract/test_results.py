@@ -11,6 +11,7 @@ import pytest
 from aragorn import versions
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
+from aragorn.index import latent
 from aragorn.inference import checkpoint_io, ranker_checkpoint
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.io.dataset import Dataset
@@ -20,7 +21,6 @@ from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import get_tagger_class
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.registry import list_module_names
-from aragorn.retrieval import latent
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
 from aragorn.systems.neural import NetworkStage

@@ -20,8 +20,8 @@ from aragorn.engine import ray_engine
 from aragorn.engine.base import CPU
 from aragorn.engine.factory import open_engine
 from aragorn.engine.shards import Shard, compute_shards
+from aragorn.index import dense
 from aragorn.models.ranker import Ranker
-from aragorn.retrieval import dense
 from aragorn.signals import SIGNAL_EXIT_CODES
 from aragorn.systems import neural
 from ray.cluster_utils import Cluster

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from aragorn.__main__ import main
 from aragorn.engine.base import CPU
+from aragorn.index import dense as retrieval_dense
+from aragorn.index.dense import encode_queries
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.io.runs import read_run
-from aragorn.retrieval import dense as retrieval_dense
-from aragorn.retrieval.dense import encode_queries
 from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn.retrieval.lexical import RM3, Dirichlet, LexicalParameters
+from aragorn.index.lexical import LexicalParameters
+from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.execution import Execution
 from aragorn_training import configs

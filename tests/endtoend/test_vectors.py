@@ -14,10 +14,10 @@ import pytest
 import torch
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
+from aragorn.index import dense
+from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval import dense
-from aragorn.retrieval.vector_store import VectorStore
 from aragorn.search.corpus import Corpus
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import Searcher

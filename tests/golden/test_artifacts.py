@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from aragorn.cache import CHECKSUM_SIZE
+from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.output.runs import format_run
-from aragorn.retrieval.lexical import BM25, RM3, Dirichlet
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import Execution
 

@@ -4,7 +4,7 @@ estimate."""
 from concurrent.futures import Future
 from threading import Condition, Thread
 
-from aragorn.retrieval.encoding_estimate import EncodingEstimate
+from aragorn.index.vectors import EncodingEstimate
 from aragorn.search.page import PageParams
 from aragorn.search.results import SearchResults
 from aragorn.search.searcher import Searcher, SearchOptions

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aragorn.errors import UsageError, abbreviate
-from aragorn.retrieval.encoding_estimate import EncodingEstimate
+from aragorn.index.vectors import EncodingEstimate
 from aragorn.search.results import Hit, SearchResults, select_largest_contributions
 from aragorn.search.snippets import WEIGHT_LEVELS, Highlight, Span
 from aragorn.systems.catalogue import SYSTEMS, get_system

@@ -19,11 +19,11 @@ import torch
 from aragorn.cache import Parts, open_cache
 from aragorn.context import set_variable
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
+from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener
 from aragorn.inference.device import set_thread_count
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
-from aragorn.retrieval.encoding_estimate import EncodingEstimate, Listener, encoding_listener
 from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import build_topics, clean_query
 from aragorn.search.results import Hit, SearchResults, SystemResults
@@ -266,7 +266,7 @@ def _compute_term_weights(
                 statistics = index.get_statistics(terms)
                 frequencies = zip(terms, statistics.df.tolist(), strict=True)
                 return {
-                    term: math.log(1 + statistics.document_count / df)
+                    term: math.log(1 + statistics.n_documents / df)
                     for term, df in frequencies
                     if df
                 }, index.analyser

@@ -9,10 +9,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from aragorn.models.tagger import TokenAnnotation
-from aragorn.retrieval.fields import select_texts
 from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.lexical import LexicalStage
-from aragorn.text.index_terms import TermAnalyser
+from aragorn.text.index_terms import TermAnalyser, select_texts
 from aragorn.text.normalisation import (
     APOSTROPHES,
     INVISIBLE_CHARACTERS,

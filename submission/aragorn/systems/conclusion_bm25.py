@@ -9,10 +9,10 @@ import pandas as pd
 
 from aragorn.errors import UsageError
 from aragorn.explanation import Explanation, Row
-from aragorn.retrieval import conclusion_bm25
-from aragorn.retrieval.conclusion_bm25 import (
+from aragorn.index import conclusions, inverted, weighting
+from aragorn.index.conclusions import (
     ConclusionIndex,
-    load_or_build_conclusion_index,
+    build_conclusion_index,
     retrieve,
 )
 from aragorn.systems.execution import Execution, Stage
@@ -28,8 +28,8 @@ class ConclusionStage(Stage):
     """
 
     version = 1
-    sources = (normalisation, conclusion_bm25)
-    libraries = ("numpy", "rank-bm25")
+    sources = (normalisation, inverted, weighting, conclusions)
+    libraries = ("numpy", "scipy")
     checkpoint = None
 
     def rank(self, execution: Execution) -> pd.DataFrame:
@@ -82,10 +82,10 @@ class ConclusionStage(Stage):
     def _get_index(self, execution: Execution) -> ConclusionIndex:
         def load_or_build() -> ConclusionIndex:
             with execution.stopwatch.stage("conclusion index"):
-                return load_or_build_conclusion_index(
-                    execution.documents.read_conclusions,
-                    execution.cache,
-                    execution.get_collection_key(self.describe_sources()),
-                )
+                key = execution.get_collection_key(self.describe_sources())
+                return ConclusionIndex(execution.cache.directory("conclusions", key, build))
+
+        def build(directory: Path) -> None:
+            build_conclusion_index(directory, execution.documents.read_conclusions())
 
         return execution.compute_once_per_collection(type(self), "index", load_or_build)

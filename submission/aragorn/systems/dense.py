@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 
 from aragorn.explanation import Explanation, Row
-from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
-from aragorn.retrieval import dense
-from aragorn.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
-from aragorn.retrieval.dense import (
+from aragorn.index import dense
+from aragorn.index.conclusions import MAX_CONCLUSIONS
+from aragorn.index.dense import (
     DenseIndex,
     NamedTexts,
     encode_queries,
@@ -23,7 +22,8 @@ from aragorn.retrieval.dense import (
     make_conclusion_texts,
     make_premise_texts,
 )
-from aragorn.retrieval.vector_store import VectorStore, hash_text
+from aragorn.index.vectors import VectorStore, hash_text
+from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
 from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.neural import NetworkStage
 from aragorn.versions import describe_versions

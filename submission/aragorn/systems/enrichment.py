@@ -20,9 +20,9 @@ from aragorn.inference.enrichment import (
 )
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.models.tagger import TokenAnnotation
-from aragorn.retrieval.fields import Fields, select_texts
 from aragorn.systems.execution import CheckpointStore, Component, Execution
 from aragorn.text import normalisation, passages, surface_tokens
+from aragorn.text.index_terms import Fields, select_texts
 from aragorn.versions import describe_versions
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from aragorn.cache import Parts
+from aragorn.index import inverted, latent
+from aragorn.index.latent import LatentIndex, build_latent_index, search
 from aragorn.rankings import rank_by_score
-from aragorn.retrieval import latent
-from aragorn.retrieval.latent import LatentIndex, build_latent_index, search
 from aragorn.systems.execution import Execution
 from aragorn.systems.neural import NetworkStage
 
@@ -18,7 +18,7 @@ class LatentStage(NetworkStage):
     """Retrieval from the whole collection with an inverted index of latent terms (SNRM)."""
 
     version = 1
-    sources = (*NetworkStage.sources, latent)
+    sources = (*NetworkStage.sources, inverted, latent)
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:

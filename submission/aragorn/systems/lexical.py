@@ -12,24 +12,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.explanation import Explanation, Row
-from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
-from aragorn.retrieval import lexical, term_index
-from aragorn.retrieval.lexical import (
-    LexicalParameters,
-    Query,
-    compute_term_contributions,
-    parse_query,
-    search_all,
-)
-from aragorn.retrieval.term_index import (
-    CollectionStatistics,
+from aragorn.index import inverted, lexical, weighting
+from aragorn.index.inverted import Statistics
+from aragorn.index.lexical import (
     IndexSettings,
+    LexicalParameters,
     TermIndex,
     build_term_index,
+    search_all,
 )
+from aragorn.index.weighting import Query, compute_term_contributions
+from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
 from aragorn.text import index_terms
@@ -47,7 +42,7 @@ class LexicalStage(Stage):
     """
 
     version = 1
-    sources = (index_terms, term_index, lexical)
+    sources = (index_terms, inverted, lexical, weighting)
     checkpoint: str
     enrichment: Enrichment | None = None
 
@@ -143,7 +138,8 @@ class LexicalStage(Stage):
         """Build the weighted query of a topic title, expanded if the parameters include query
         expansion."""
         parameters = self.load_checkpoint(execution.checkpoints)
-        return parse_query(self.get_index(execution), text, parameters.model, parameters.expansion)
+        index = self.get_index(execution)
+        return index.parse_query(text, parameters.model, parameters.expansion)
 
     def get_index(self, execution: Execution) -> TermIndex:
         """Return the term index of the collection, which is loaded or built on first use."""
@@ -177,7 +173,7 @@ class LexicalStage(Stage):
 
     def _compute_contributions(
         self, execution: Execution, query: Query, docnos: list[str]
-    ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
+    ) -> tuple[np.ndarray, np.ndarray, Statistics]:
         """Compute the contributions and frequencies (terms, documents) of a query's terms, and
         their collection statistics."""
         parameters, index = self.load_checkpoint(execution.checkpoints), self.get_index(execution)
@@ -207,30 +203,28 @@ def load_or_build_index(
 def _load_or_build(
     execution: Execution, settings: IndexSettings, enrichment: Enrichment | None
 ) -> TermIndex:
-    documents, engine = execution.documents, execution.engine
+    documents = execution.documents
     # If all documents of an input run are too short to be indexed, they are ranked without
     # collection statistics.
-    collection = (
+    docnos = (
         documents.searchable_docnos if execution.input_run is None else documents.collection_docnos
     )
-    name, enrich = "terms", None
-    key_parts = [
-        describe_versions(index_terms, term_index, libraries=["numpy"]),
-        repr(settings),
-    ]
-    with execution.stopwatch.stage("term index"):
+    name = "terms"
+    versions = describe_versions(index_terms, inverted, lexical, libraries=["numpy", "scipy"])
+    key_parts = [versions, repr(settings)]
+    if enrichment:
+        name = f"terms-{enrichment.checkpoint}"
+        key_parts += [enrichment.describe_sources(), *enrichment.get_key_parts(execution)]
+
+    def build(directory: Path) -> None:
+        load_frequencies = None
         if enrichment:
-            name = f"terms-{enrichment.checkpoint}"
-            key_parts += [enrichment.describe_sources(), *enrichment.get_key_parts(execution)]
-            enrich = partial(enrichment.enrich_collection, execution, settings.fields, collection)
+            load_frequencies = enrichment.enrich_collection(execution, settings.fields, docnos)
+        build_term_index(directory, docnos, documents.read_texts, settings, load_frequencies)
 
-        def build(directory: Path, parts: Parts) -> None:
-            build_term_index(
-                directory, collection, documents.read_texts, settings, parts, enrich, engine
-            )
-
+    with execution.stopwatch.stage("term index"):
         key = execution.get_collection_key(*key_parts)
-        return TermIndex(execution.get_index(name, key, build), settings)
+        return TermIndex(execution.cache.directory(name, key, build), settings)
 
 
 def _describe_terms(enrichment: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Convert texts to index terms.
+"""Select the texts of arguments, and convert them to index terms.
 
 Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes
 and stop words, and optionally stemmed.
@@ -8,11 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+import pandas as pd
+
 from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
 from aragorn.text.porter import stem
 
 VERSION = 1  # of index terms, stems and stop words
 
+Fields = Literal["conclusion premise", "premise"]
 Stemmer = Literal["porter", "none"]
 
 END_OF_TEXT = b"\xff"  # marks the end of a text; never occurs in UTF-8
@@ -22,6 +25,18 @@ _ASCII_TRANSLATION = bytes(
 )  # lower-cases ASCII letters; maps ASCII punctuation to spaces
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
+
+
+def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
+    """Return one text per document, with the selected fields; a TIREx text, stored in both fields,
+    is not repeated."""
+    if fields == "premise":
+        return documents["premise"].tolist()
+    rows = zip(documents["conclusion"], documents["premise"], strict=True)
+    return [
+        premise if conclusion == premise else f"{conclusion} {premise}"
+        for conclusion, premise in rows
+    ]
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:

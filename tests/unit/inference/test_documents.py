@@ -15,6 +15,7 @@ import torch
 from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
+from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
@@ -22,7 +23,6 @@ from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.tagger import Tagger, TokenAnnotation
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.timing import Stopwatch
@@ -187,8 +187,7 @@ def test_index_sums_passage_frequencies(checkpoint: TaggerCheckpoint, tmp_path: 
             DOCNOS,
             build_text_lookup(COLLECTION),
             settings,
-            Parts(directory / "parts"),
-            lambda: enrich(checkpoint, tmp_path / "enriched"),
+            enrich(checkpoint, tmp_path / "enriched"),
         )
         return TermIndex(directory, settings)
 

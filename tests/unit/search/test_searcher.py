@@ -19,9 +19,9 @@ import torch
 from aragorn.cache import encode_npy
 from aragorn.engine.base import CPU
 from aragorn.errors import OutputError
+from aragorn.index import dense, inverted
+from aragorn.index.vectors import EncodingEstimate
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval import dense, sparse_matrix
-from aragorn.retrieval.encoding_estimate import EncodingEstimate
 from aragorn.search import load_system
 from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from aragorn.search.corpus import Corpus
@@ -87,7 +87,7 @@ def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatc
 
     with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as searcher:
         with monkeypatch.context() as patch:
-            patch.setattr(sparse_matrix, "allocate_npy", fill_disk)
+            patch.setattr(inverted, "_map_file", fill_disk)
             with pytest.raises(OutputError, match="No space left"):
                 searcher.search(ENCODED, [get_system(system)], SearchOptions())
         [result] = searcher.search(ENCODED, [get_system(system)], SearchOptions()).system_results

@@ -6,14 +6,14 @@ conclusions or, as hard negatives, premises of other conclusions that are retrie
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from aragorn.cache import open_cache
 from aragorn.errors import InputError
+from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
+from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
-from aragorn.retrieval.lexical import Dirichlet, Model, build_query, search
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from rapidfuzz import fuzz, process
 
 from aragorn_training.data.seeds import RandomStream, create_generator
@@ -133,18 +133,10 @@ def retrieve_for_conclusions(
     # the index numbers documents by docno
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")
     by_docno = arguments.iloc[docno_order].set_index("docno", drop=False)
-    with open_cache(None, Path()) as cache:
-        parts = cache.parts("parts", "")
-        directory = cache.path / "index"
-        directory.mkdir()
-        build_term_index(
-            directory,
-            by_docno.index.tolist(),
-            lambda docnos: by_docno.loc[docnos],
-            index_settings,
-            parts,
-        )
-        index = TermIndex(directory, index_settings)
+    with TemporaryDirectory() as folder:
+        docnos = by_docno.index.tolist()
+        build_term_index(Path(folder), docnos, lambda batch: by_docno.loc[batch], index_settings)
+        index = TermIndex(Path(folder), index_settings)
         groups = by_docno.groupby("normalised_conclusion", sort=True).indices
         for group in track(
             list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"

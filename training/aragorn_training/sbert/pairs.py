@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from aragorn.retrieval.lexical import BM25
-from aragorn.retrieval.term_index import IndexSettings
+from aragorn.index.lexical import IndexSettings
+from aragorn.index.weighting import BM25
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
+from aragorn.index.lexical import IndexSettings
 from aragorn.options import argument, option
-from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
 
 from aragorn_training.data.execution import open_execution

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from aragorn.errors import InputError
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
+from aragorn.index.conclusions import ConclusionIndex
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option
 from aragorn.rankings import rank_by_score, truncate_rankings
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn.systems.execution import CheckpointStore

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
+from aragorn.index.lexical import IndexSettings, LexicalParameters
+from aragorn.index.weighting import BM25
 from aragorn.io.qrels import read_qrels
 from aragorn.options import argument, option
-from aragorn.retrieval.lexical import BM25, LexicalParameters
-from aragorn.retrieval.term_index import IndexSettings
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 from aragorn import __version__
 from aragorn.errors import InputError
+from aragorn.index import inverted, lexical, weighting
+from aragorn.index.lexical import LexicalParameters
+from aragorn.index.weighting import search
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
-from aragorn.retrieval import lexical, term_index
-from aragorn.retrieval.lexical import LexicalParameters, parse_query, search
 from aragorn.storage.checkpoint_directory import (
     CARD,
     CONFIG,
@@ -230,7 +231,7 @@ def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execut
     key = (
         sorted(judged.hashes.items()),
         execution.input.fingerprint,
-        describe_versions(index_terms, term_index, lexical, sys.modules[__name__]),
+        describe_versions(index_terms, inverted, lexical, weighting, sys.modules[__name__]),
         DEFAULT_DEPTH,
         enrichment.get_key_parts(execution) if enrichment else [],
     )
@@ -292,7 +293,7 @@ def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFram
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         hits = search(
             index,
-            parse_query(index, text, point.model, point.expansion),
+            index.parse_query(text, point.model, point.expansion),
             point.model,
             DEFAULT_DEPTH,
         )

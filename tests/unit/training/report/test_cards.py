@@ -6,8 +6,8 @@ import msgspec
 import pandas as pd
 import pytest
 from aragorn.fusion.weighted_sum import WeightedSum
+from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.retrieval.lexical import LexicalParameters
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import torch
 from aragorn.errors import UsageError
+from aragorn.index.dense import encode_texts
 from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import DenseRanker
 from aragorn.options import option
-from aragorn.retrieval.dense import encode_texts
 from aragorn.versions import describe_versions
 from msgspec.structs import replace
 from sklearn.linear_model import RidgeCV

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from aragorn.errors import TrainingError
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex
+from aragorn.index.conclusions import ConclusionIndex
 from scipy.stats import gaussian_kde
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once

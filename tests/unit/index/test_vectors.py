@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from aragorn.cache import Parts
 from aragorn.errors import OutputError
-from aragorn.retrieval import vector_store
-from aragorn.retrieval.vector_store import VectorStore, hash_text
+from aragorn.index import vectors
+from aragorn.index.vectors import VectorStore, hash_text
 
 from tests.conftest import Patch
 
@@ -54,7 +54,7 @@ def append_many(parts: Parts, process: int) -> None:
 
 
 def test_processes_append_and_merge_side_by_side(store: VectorStore, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(vector_store, "MAX_PARTS", 10)
+    monkeypatch.setattr(vectors, "MAX_PARTS", 10)
     context = multiprocessing.get_context("fork")
     writers = [
         context.Process(target=append_many, args=(store.parts, process)) for process in range(4)

@@ -1,7 +1,10 @@
 """Store text vectors in parts, which processes share: a part has the hashes of its texts (16 bytes
 each), then their vectors (float16)."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
@@ -102,3 +105,24 @@ class VectorStore:
 def hash_text(input_type: str, text: str) -> bytes:
     """Return the key of a text that is encoded as this type of input (query or premise)."""
     return xxhash.xxh3_128_digest(f"{input_type} {text}".encode(errors="surrogatepass"))
+
+
+@dataclass(frozen=True)
+class EncodingEstimate:
+    """Number of texts that a network is encoding, and the expected time of the last one."""
+
+    network: str
+    text_count: int
+    end: float  # seconds, as of `time.monotonic`
+
+    @property
+    def remaining_seconds(self) -> float:
+        return self.end - time.monotonic()
+
+    def __str__(self) -> str:
+        seconds = max(1, self.remaining_seconds)
+        return f"{self.network}: encoding {self.text_count:,} texts without a vector, about {seconds:.0f} s"
+
+
+Listener = Callable[[EncodingEstimate], object]
+encoding_listener: ContextVar[Listener | None] = ContextVar("encoding_listener", default=None)

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from aragorn.cache import Parts
+from aragorn.cache import Cache
 from aragorn.engine.base import CPU
+from aragorn.index.latent import LatentIndex, build_latent_index, search
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.models.padding import pad
 from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
-from aragorn.retrieval.latent import LatentIndex, build_latent_index, search
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 
@@ -52,8 +52,10 @@ def index(
     checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path
 ) -> LatentIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": DOCNOS, "premise": premises}))
-    build_latent_index(tmp_path, DOCNOS, lookup, checkpoint, CPU, Parts(tmp_path / "parts"))
-    return LatentIndex(tmp_path, len(DOCNOS))
+    directory = tmp_path / "index"
+    directory.mkdir()
+    build_latent_index(directory, DOCNOS, lookup, checkpoint, CPU, Cache(tmp_path).parts("i", ""))
+    return LatentIndex(directory, len(DOCNOS))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_scores_equal_dense_dot_products(
 ) -> None:
     queries, documents = vectors
     assert 0.3 < (documents == 0).mean() < 0.99
-    assert len(index._postings.indices) == (documents > 0).sum()
+    assert len(index._by_term.values) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from aragorn.cache import Cache, Parts
 from aragorn.engine.base import CPU
+from aragorn.index import dense
+from aragorn.index.vectors import VectorStore
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.models.padding import pad
 from aragorn.models.rankers.sbert import SBERT
-from aragorn.retrieval import dense
-from aragorn.retrieval.vector_store import VectorStore
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
 

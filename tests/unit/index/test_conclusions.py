@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.text.normalisation import normalise
 from rank_bm25 import BM25Okapi
 

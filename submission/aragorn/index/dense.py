@@ -18,6 +18,14 @@ from aragorn.cache import Cache, decode_npy, encode_npy
 from aragorn.context import set_variable
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.errors import OutputError
+from aragorn.index.inverted import select_top_k
+from aragorn.index.vectors import (
+    KEY_SIZE,
+    EncodingEstimate,
+    VectorStore,
+    encoding_listener,
+    hash_text,
+)
 from aragorn.inference.device import (
     batch_by_shape,
     get_max_batch_tokens,
@@ -30,9 +38,6 @@ from aragorn.models.network import is_full_precision
 from aragorn.models.padding import TokenIds, pad
 from aragorn.models.ranker import DenseRanker
 from aragorn.progress import track_weighted
-from aragorn.retrieval.encoding_estimate import EncodingEstimate, encoding_listener
-from aragorn.retrieval.sparse_matrix import select_top_k
-from aragorn.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
 
 VERSION = 1  # of vectors and cosine similarities
 
@@ -133,24 +138,12 @@ def load_or_build_dense_index(
     rows = store.find(keys)
     if (rows < 0).any():
         with store.encoding_lock:  # so that no text is encoded by two threads
-            rows = store.find(keys)
-            first_positions = np.unique(
-                np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True
-            )[1]
-            missing_positions = first_positions[rows[first_positions] < 0]
-            if len(missing_positions):
-                longest_first = missing_positions[
-                    np.argsort(-lengths[missing_positions], kind="stable")
-                ]
-                max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
-                costs = np.minimum(lengths[longest_first], CHARACTERS_PER_TOKEN * max_tokens)
-                _encode_missing(
-                    texts, keys, longest_first, costs, checkpoint, device, store, engine
-                )
+            _encode_missing(texts, keys, lengths, checkpoint, device, store, engine)
         rows = store.find(keys)
         if (rows < 0).any():
             raise OutputError(
-                f"{store.parts.path}: vectors that were just written are damaged; check the disk and delete the folder"
+                f"{store.parts.path}: vectors that were just written are damaged; check the disk "
+                "and delete the folder"
             )
     return DenseIndex(texts.names, store.vectors, rows)
 
@@ -168,38 +161,42 @@ def _read_keys_and_lengths(texts: NamedTexts) -> tuple[list[bytes], np.ndarray]:
 def _encode_missing(
     texts: NamedTexts,
     keys: Sequence[bytes],
-    positions: np.ndarray,
-    costs: np.ndarray,
+    lengths: np.ndarray,
     checkpoint: RankerCheckpoint,
     device: torch.device,
     store: VectorStore,
     engine: Engine,
 ) -> None:
-    """Encode the texts at `positions` in shards, and append each shard's vectors, so that an
-    interrupted run can resume.
+    """Encode the texts without a vector in shards, longest first, and append each shard's vectors,
+    so that an interrupted run can resume.
 
-    If this thread has a listener for estimates, the first shard is a sample, and `costs` (N,) are
-    the relative times per text.
+    If this thread has a listener for estimates, the first shard is a sample.
     """
-    listener, start, name = encoding_listener.get(), time.monotonic(), checkpoint.network.get_name()
+    _, first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)
+    positions = first_positions[store.find(keys)[first_positions] < 0]
+    if not len(positions):  # another thread has encoded them
+        return
+    positions = positions[np.argsort(-lengths[positions], kind="stable")]
+    listener = encoding_listener.get()
     first_size = SHARD_SIZE if listener is None else SAMPLE_SIZE
-    shards = [
-        positions[slice(*bounds)]
-        for bounds in pairwise([0, *range(first_size, len(positions), SHARD_SIZE), None])
-    ]
+    bounds = pairwise([0, *range(first_size, len(positions), SHARD_SIZE), len(positions)])
+    shards = [positions[start:end] for start, end in bounds]
     inputs = (
         (index, texts.load([texts.names[position] for position in shard]))
         for index, shard in enumerate(shards)
     )
-    indexed_vectors = engine.map(
-        partial(encode_shard, checkpoint, texts.input_type, device), inputs, device
-    )
-    progress_items = ((result, len(shards[result[0]])) for result in indexed_vectors)
-    for index, vectors in track_weighted(progress_items, len(positions), name, "texts"):
+    encode = partial(encode_shard, checkpoint, texts.input_type, device)
+    name = checkpoint.network.get_name()
+    start_time = time.monotonic()
+    results = engine.map(encode, inputs, device)
+    sized_results = ((result, len(shards[result[0]])) for result in results)
+    for index, vectors in track_weighted(sized_results, len(positions), name, "texts"):
         store.append([keys[position] for position in shards[index]], decode_npy(vectors))
         if listener is not None and index == 0 and len(shards) > 1:
-            seconds = (time.monotonic() - start) * costs.sum() / costs[:SAMPLE_SIZE].sum()
-            listener(EncodingEstimate(name, len(positions), start + seconds))
+            max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
+            costs = np.minimum(lengths[positions], CHARACTERS_PER_TOKEN * max_tokens)
+            seconds = (time.monotonic() - start_time) * costs.sum() / costs[:SAMPLE_SIZE].sum()
+            listener(EncodingEstimate(name, len(positions), start_time + seconds))
 
 
 def make_premise_texts(

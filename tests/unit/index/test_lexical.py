@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from aragorn.cache import Parts
-from aragorn.retrieval.lexical import (
+from aragorn.index import lexical
+from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
+from aragorn.index.weighting import (
     BM25,
     RM3,
     Dirichlet,
@@ -19,9 +19,7 @@ from aragorn.retrieval.lexical import (
     build_query,
     expand_query,
     search,
-    search_all,
 )
-from aragorn.retrieval.term_index import IndexSettings, TermIndex, build_term_index
 from aragorn.text.index_terms import TermAnalyser
 
 from tests.conftest import build_text_lookup
@@ -31,15 +29,15 @@ DOCUMENTS = pd.DataFrame({
     "docno": [f"d{row:03}" for row in range(400)], "conclusion": [f"zoos {'cages ' * (row % 3)}" for row in range(400)],
     "premise": [f"zoos w{row % 7} w{row % 11} “w{row % 5}”…x" if row != 13 else "the" for row in range(400)],
 })  # fmt: skip
+DOCNOS = DOCUMENTS["docno"].tolist()
 
 
 def build_index(
     directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED
 ) -> TermIndex:
+    directory.mkdir(exist_ok=True)
     lookup = build_text_lookup(documents)
-    parts = Parts(directory / "parts")
-    parts.remove()
-    build_term_index(directory, documents["docno"].tolist(), lookup, settings, parts)
+    build_term_index(directory, documents["docno"].tolist(), lookup, settings)
     return TermIndex(directory, settings)
 
 
@@ -51,12 +49,13 @@ def test_index_counts_terms(tmp_path: Path) -> None:
         for row in DOCUMENTS.itertuples()
     ]
     total = sum(counts, Counter())
-    assert index.terms == sorted(total)
+    assert sorted(index.terms) == sorted(total)
     assert index.lengths.tolist() == [count.total() for count in counts]
-    assert index.token_count == total.total()
+    assert index.total_length == total.total()
     for row, count in enumerate(counts):
         terms, frequencies = index.get_document_terms(row)
-        assert list(zip(terms, frequencies.tolist(), strict=True)) == sorted(count.items())
+        assert len(terms) == len(count)
+        assert dict(zip(terms, frequencies.tolist(), strict=True)) == count
     for term in index.terms:
         postings = [values.tolist() for values in index.get_postings(term)]
         assert postings == [
@@ -64,13 +63,13 @@ def test_index_counts_terms(tmp_path: Path) -> None:
             [c[term] for c in counts if c[term]],
         ]
     statistics = index.get_statistics(["zoos", "unheard", "cages"])
-    assert (statistics.document_count, statistics.df.tolist(), statistics.cf.tolist()) == (
+    assert (statistics.n_documents, statistics.df.tolist(), statistics.cf.tolist()) == (
         400,
         [400, 0, 266],
         [799, 0, 399],
     )
     assert {
-        array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)
+        array.dtype for array in (index.by_term.columns, index.by_term.values, index.lengths)
     } == {np.dtype(np.int32)}
 
 
@@ -78,7 +77,37 @@ def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None
     index = build_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
-    assert build_index(tmp_path / "same", documents).token_count == index.token_count
+    assert build_index(tmp_path / "same", documents).total_length == index.total_length
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_index_counts_enriched_terms(tmp_path: Path) -> None:
+    words = [
+        {"Zoos": 2, "run's": row % 3 + 1, "the": 9, "a-zoo": 1} if row != 13 else {}
+        for row in range(400)
+    ]
+    settings = IndexSettings(stemmer="porter")
+    build_term_index(
+        tmp_path,
+        DOCNOS,
+        lambda docnos: pd.DataFrame(),
+        settings,
+        lambda start, end: words[start:end],
+    )
+    index = TermIndex(tmp_path, settings)
+    assert index.terms == ["zoo", "run"]
+    documents, frequencies = index.get_postings("run")
+    assert documents.tolist() == [row for row in range(400) if row != 13]
+    assert frequencies.tolist() == [row % 3 + 1 for row in range(400) if row != 13]
+    assert index.get_postings("zoo")[1].tolist() == [3] * 399
+    assert (index.lengths[12], index.lengths[13], index.lengths[14]) == (4, 0, 6)
+    assert index.count_enriched_terms(words[2]) == {"zoo": 3, "run": 3}
+
+
+def test_collection_may_be_empty(tmp_path: Path) -> None:
+    index = build_index(tmp_path, DOCUMENTS[:0])
+    assert (index.terms, index.total_length) == ([], 0)
+    assert search(index, QUERY, BM25(), 10).documents.size == 0
 
 
 TEXTS = [
@@ -106,7 +135,7 @@ def get_scores(index: TermIndex, query: Query, model: Model, depth: int = 10) ->
 
 
 def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
-    assert (len(six_documents.lengths), six_documents.token_count) == (6, 19)
+    assert (len(six_documents.lengths), six_documents.total_length) == (6, 19)
     assert get_scores(six_documents, QUERY, BM25()) == pytest.approx(
         {1: 3.482777, 2: 0.866657}, abs=1e-6
     )
@@ -192,7 +221,7 @@ def test_search_does_not_depend_on_threads(
     )
     results = []
     for threads in (1, 4):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(lexical, "count_cpu_cores", lambda threads=threads: threads)
         hits = search_all(six_documents, titles, Dirichlet(10), expansion, 10, "topics")
         results.append([(topic.documents.tolist(), topic.scores.tolist()) for topic in hits])
     assert results[0] == results[1]

@@ -1,0 +1,1 @@
+"""Indexes of a collection: terms, conclusions, latent terms and vectors."""

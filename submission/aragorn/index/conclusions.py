@@ -1,0 +1,178 @@
+"""Retrieve premises by BM25 over unique normalised conclusions (Entezari 2020, section 4.3).
+
+conclusions.msgpack  conclusions with their documents, terms with their idf
+weights.*            terms × conclusions, float64: contributions to scores (see `inverted`)
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from aragorn.errors import abbreviate
+from aragorn.index.inverted import (
+    SparseMatrix,
+    TermCounter,
+    Token,
+    select_top_k,
+    write_matrix,
+)
+from aragorn.index.weighting import bm25
+from aragorn.progress import track
+from aragorn.rankings import build_rankings
+from aragorn.text.index_terms import END_OF_TEXT
+from aragorn.text.normalisation import normalise
+
+log = logging.getLogger(__name__)
+
+VERSION = 1  # of the index and its scores
+
+MAX_CONCLUSIONS = 100  # conclusions per topic; all their premises are ranked
+K1, B, EPSILON = 1.5, 0.75, 0.25  # as in rank-bm25
+
+
+class _Conclusions(msgspec.Struct):
+    """Content of conclusions.msgpack."""
+
+    conclusions: list[str]  # normalised, ascending
+    docnos: list[list[str]]  # documents of each conclusion, ascending
+    mean_length: float  # mean number of terms per conclusion
+    idf: dict[str, float]  # by term
+
+
+class ConclusionIndex:
+    """Inverted index with BM25 weights over a collection's unique normalised conclusions.
+
+    Scores equal BM25Okapi.get_scores of rank-bm25 bit for bit, unless no idf is positive (see
+    `_compute_idf`).
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Open an index that `build_conclusion_index` has written.
+
+        Raises:
+            msgspec.MsgspecError: If conclusions.msgpack is damaged.
+        """
+        content = (directory / "conclusions.msgpack").read_bytes()
+        data = msgspec.msgpack.decode(content, type=_Conclusions)
+        self.conclusions = data.conclusions
+        self.docnos = data.docnos
+        self.idf = data.idf
+        self._mean_length = data.mean_length
+        self._term_numbers = {term: number for number, term in enumerate(data.idf)}
+        self._weights = SparseMatrix.open(directory, "weights", np.float64)
+
+    @classmethod
+    def build(cls, collection: pd.DataFrame) -> Self:
+        """Build the index of a collection `docno conclusion` for this process only."""
+        with TemporaryDirectory() as folder:
+            build_conclusion_index(Path(folder), collection)
+            return cls(Path(folder))
+
+    def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
+        """Return each query term with its contribution to the score of a conclusion, which need not
+        be indexed."""
+        counts = Counter(normalise(conclusion).split())
+        contributions = []
+        for term in normalise(query).split():
+            contribution = 0.0
+            if counts[term] and term in self.idf:
+                length = counts.total()
+                contribution = bm25(counts[term], length, self._mean_length, self.idf[term], K1, B)
+            contributions.append((term, contribution))
+        return contributions
+
+    def score_all(self, query: str) -> np.ndarray:
+        """Compute the scores (conclusions,) float64 of all conclusions for a query, which need not
+        be normalised."""
+        scores = np.zeros(len(self.conclusions))
+        for term in normalise(query).split():
+            if term in self._term_numbers:
+                rows, weights = self._weights.get_row(self._term_numbers[term])
+                scores[rows] += weights
+        return scores
+
+    def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
+        """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0;
+        ties go to the first."""
+        scores = self.score_all(query)
+        matching_rows = np.flatnonzero(scores > 0)
+        order = matching_rows[select_top_k(scores[matching_rows], MAX_CONCLUSIONS)]
+        return list(zip(order.tolist(), scores[order].tolist(), strict=True))
+
+
+def build_conclusion_index(directory: Path, collection: pd.DataFrame) -> None:
+    """Build the index of a collection `docno conclusion` in an existing directory."""
+    normal_forms = {text: normalise(text) for text in collection["conclusion"].unique()}
+    docnos: dict[str, list[str]] = {}
+    for text, docno in zip(collection["conclusion"], collection["docno"], strict=True):
+        docnos.setdefault(normal_forms[text], []).append(docno)
+    conclusions = sorted(docnos)
+    counter = TermCounter(lambda word: (word,))
+    words: Iterable[Token] = chain.from_iterable(
+        (*text.split(), END_OF_TEXT) for text in conclusions
+    )
+    counts = counter.count(words).T.tocsr()  # (terms, conclusions)
+    lengths = counts.sum(axis=0)
+    df = np.diff(counts.indptr)
+    mean_length = lengths.sum().item() / len(conclusions)
+    idf = _compute_idf(len(conclusions), df.tolist())
+    counts.data = bm25(counts.data, lengths[counts.indices], mean_length, np.repeat(idf, df), K1, B)
+    write_matrix(directory, "weights", [counts])
+    data = _Conclusions(
+        conclusions,
+        [sorted(docnos[conclusion]) for conclusion in conclusions],
+        mean_length,
+        dict(zip(counter.numbers, idf, strict=True)),
+    )
+    (directory / "conclusions.msgpack").write_bytes(msgspec.msgpack.encode(data))
+
+
+def _compute_idf(n_conclusions: int, df: list[int]) -> list[float]:
+    """Compute ln((N - df + ½) / (df + ½)) for all terms, in order of first occurrence.
+
+    As in rank-bm25, a negative idf is replaced with a quarter of the mean idf. If no idf is
+    positive, as with one or two conclusions, all are 1.
+    """
+    idf = [math.log(n_conclusions - count + 0.5) - math.log(count + 0.5) for count in df]
+    total = 0.0
+    for value in idf:  # sum() would round less
+        total += value
+    idf = [value if value >= 0 else EPSILON * (total / len(idf)) for value in idf]
+    return idf if any(value > 0 for value in idf) else [1.0] * len(idf)
+
+
+def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
+    """Rank all premises of each topic's top conclusions, best conclusion first, then by docno;
+    return `qid docno rank score`.
+
+    A premise has the score of its conclusion. A topic without a matching conclusion gets an empty
+    ranking and a warning.
+    """
+    log.info("conclusion retrieval: %d unique normalised conclusions", len(index.conclusions))
+    rows: list[tuple[str, str, int, float]] = []
+    pairs = list(zip(topics["qid"], topics["query"], strict=True))
+    for qid, query in track(pairs, "conclusion retrieval", "topics"):
+        hits = [
+            (docno, score)
+            for conclusion, score in index.find_top_conclusions(query)
+            for docno in index.docnos[conclusion]
+        ]
+        if not hits:
+            is_match = not index.idf.keys().isdisjoint(normalise(query).split())
+            reason = (
+                "no matching conclusion scores above 0"
+                if is_match
+                else "no conclusion contains a query term"
+            )
+            log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
+        rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(hits, 1)]
+    return build_rankings(rows)

@@ -1,0 +1,258 @@
+"""Build inverted indexes, and map them into memory.
+
+An index is a sparse matrix whose rows are terms and whose columns are documents. A matrix consists
+of three files of plain numbers, in the layout of compressed sparse rows:
+
+NAME.starts   (rows + 1,) int64: position of each row's first entry
+NAME.columns  (entries,) int32: column numbers
+NAME.values   (entries,): values
+
+An `InvertedIndex` of term frequencies has two matrices, by_term and by_document, and
+
+terms.txt    terms in the order of their numbers, one per line
+cf.npy       (terms,) int64: collection frequencies
+lengths.npy  (documents,) int32: document lengths
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from aragorn.text.index_terms import END_OF_TEXT
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+VERSION = 1  # of the files of an index
+
+T = TypeVar("T")
+TRANSPOSED_ROWS = 16384  # rows that are transposed at a time
+
+Token = bytes | str  # of a text, or a word of an enriched document
+
+
+def select_top_k(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the positions of the k highest scores (N,), descending; ties go to the first position.
+
+    Takes O(N + k log k) time if few scores are equal, because it selects before sorting.
+    """
+    if len(scores) <= k:
+        return np.argsort(-scores, kind="stable")
+    candidates = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Memory-mapped sparse matrix."""
+
+    starts: np.ndarray  # (rows + 1,) int64
+    columns: np.ndarray  # (entries,) int32
+    values: np.ndarray  # (entries,)
+
+    @classmethod
+    def open(cls, directory: Path, name: str, dtype: type[np.generic]) -> SparseMatrix:
+        """Map a matrix that `write_matrix` has written with values of this type."""
+        starts = np.fromfile(directory / f"{name}.starts", np.int64)
+        columns = _map_file(directory / f"{name}.columns", np.int32)
+        return cls(starts, columns, _map_file(directory / f"{name}.values", dtype))
+
+    def get_row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the column numbers and values of a row."""
+        entries = slice(self.starts[number], self.starts[number + 1])
+        return self.columns[entries], self.values[entries]
+
+    def count_entries(self) -> np.ndarray:
+        """Return the number of entries of each row (rows,)."""
+        return np.diff(self.starts)
+
+    def transpose(self, n_columns: int) -> csr_array:
+        """Return the transpose of the matrix, which has this number of columns.
+
+        Blocks of rows are transposed one by one: for all at once, scipy needs twice the memory.
+        """
+        sizes = np.zeros(n_columns, np.int64)
+        for block in self._iter_blocks(n_columns):
+            sizes += np.bincount(block.indices, minlength=n_columns)
+        ends = np.cumsum(sizes)
+        next_free = ends - sizes
+        columns = np.empty(len(self.columns), np.int32)
+        values = np.empty(len(self.values), self.values.dtype)
+        n_rows = 0
+        for block in self._iter_blocks(n_columns):
+            transposed = block.T.tocsr()
+            sizes = np.diff(transposed.indptr)
+            offsets = np.repeat(next_free - transposed.indptr[:-1], sizes)
+            positions = offsets + np.arange(block.nnz)
+            columns[positions] = transposed.indices + n_rows
+            values[positions] = transposed.data
+            next_free += sizes
+            n_rows += block.shape[0]
+        return _build_csr(values, columns, ends, n_rows)
+
+    def _iter_blocks(self, n_columns: int) -> Iterator[csr_array]:
+        for start in range(0, len(self.starts) - 1, TRANSPOSED_ROWS):
+            bounds = self.starts[start : start + TRANSPOSED_ROWS + 1]
+            entries = slice(bounds[0], bounds[-1])
+            values, columns = self.values[entries], self.columns[entries]
+            yield _build_csr(values, columns, bounds[1:] - bounds[0], n_columns)
+
+
+def _map_file(file: Path, dtype: type[np.generic]) -> np.ndarray:
+    if not file.stat().st_size:
+        return np.empty(0, dtype)
+    # A plain array: slicing np.memmap gets slower with each slice.
+    return np.asarray(np.memmap(file, dtype, mode="r"))
+
+
+def write_matrix(directory: Path, name: str, blocks: Iterable[csr_array]) -> int:
+    """Write blocks of consecutive rows, which may have ever more columns, as one matrix; return the
+    number of its columns."""
+    starts = [np.zeros(1, np.int64)]
+    n_entries = 0
+    n_columns = 0
+    with (
+        (directory / f"{name}.columns").open("wb") as columns,
+        (directory / f"{name}.values").open("wb") as values,
+    ):
+        for block in blocks:
+            columns.write(block.indices.astype(np.int32, copy=False).data)
+            values.write(block.data.data)
+            starts.append(n_entries + block.indptr[1:].astype(np.int64))
+            n_entries += block.nnz
+            n_columns = block.shape[1]
+    (directory / f"{name}.starts").write_bytes(np.concatenate(starts).data)
+    return n_columns
+
+
+class TermCounter:
+    """Counts the terms of documents, and numbers terms by first occurrence."""
+
+    def __init__(self, get_terms: Callable[[Any], Sequence[str]]) -> None:
+        """Create a counter; `get_terms` returns the terms of a token, usually one."""
+        self.numbers: dict[str, int] = {}  # of all terms so far
+        self._get_terms = get_terms
+
+    def count(self, tokens: Iterable[Token], frequencies: np.ndarray | None = None) -> csr_array:
+        """Return the frequencies (documents, terms) int32 of terms in documents.
+
+        Args:
+            tokens: Tokens of all documents, with END_OF_TEXT after each document.
+            frequencies: Frequency of each token in its document (tokens,) int32; None: all 1.
+        """
+        numbers, distinct_tokens = _number(chain([END_OF_TEXT], tokens))
+        numbers = numbers[1:]
+        if frequencies is None:
+            frequencies = np.ones(len(numbers), np.int32)
+        ends = np.flatnonzero(numbers == 0) + 1
+        token_counts = _build_csr(frequencies, numbers, ends, len(distinct_tokens))
+
+        terms = [(), *map(self._get_terms, distinct_tokens[1:])]
+        # numbered within these documents first: the product is faster with fewer columns
+        block_numbers, block_terms = _number(chain.from_iterable(terms))
+        ends = np.cumsum([len(token_terms) for token_terms in terms])
+        ones = np.ones(len(block_numbers), np.int32)
+        term_counts = token_counts @ _build_csr(ones, block_numbers, ends, len(block_terms))
+
+        for term in block_terms:
+            self.numbers.setdefault(term, len(self.numbers))
+        columns = np.array([self.numbers[term] for term in block_terms], np.int32)
+        columns = columns[term_counts.indices]
+        return _build_csr(term_counts.data, columns, term_counts.indptr[1:], len(self.numbers))
+
+
+def _number(items: Iterable[T]) -> tuple[np.ndarray, list[T]]:
+    """Number items by first occurrence; return the number of each, and the distinct items."""
+    numbers = defaultdict[T, int]()
+    numbers.default_factory = numbers.__len__
+    return np.fromiter(map(numbers.__getitem__, items), np.int32), list(numbers)
+
+
+def _build_csr(
+    values: np.ndarray, columns: np.ndarray, ends: np.ndarray, n_columns: int
+) -> csr_array:
+    """Build a sparse matrix whose rows end at the positions `ends` of the values."""
+    from scipy.sparse import csr_array  # takes .2 s to import; searching does without it
+
+    # scipy would copy the columns if the bounds of rows were of another type
+    bounds = np.append(0, ends).astype(np.int32)
+    return csr_array((values, columns, bounds), shape=(len(ends), n_columns))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics of a collection and of selected terms, for retrieval models."""
+
+    n_documents: int  # N
+    total_length: int  # T, the sum of document lengths
+    df: np.ndarray  # (terms,) document frequencies
+    cf: np.ndarray  # (terms,) collection frequencies
+
+
+class InvertedIndex:
+    """Memory-mapped term frequencies of documents, by term and by document."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open an index that `write_index` has written."""
+        self.terms = (directory / "terms.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        self.term_numbers = {term: number for number, term in enumerate(self.terms)}
+        self.by_term = SparseMatrix.open(directory, "by_term", np.int32)
+        self.by_document = SparseMatrix.open(directory, "by_document", np.int32)
+        self.lengths: np.ndarray = np.load(directory / "lengths.npy")
+        self.total_length = int(self.lengths.sum(dtype=np.int64))
+        # With the 0 of unknown terms at the end.
+        self._df = np.append(self.by_term.count_entries(), 0)
+        self._cf = np.append(np.load(directory / "cf.npy"), 0)
+
+    def get_statistics(self, terms: Sequence[str]) -> Statistics:
+        """Return the collection's statistics, with df and cf in the order of `terms`; 0 for unknown
+        terms."""
+        numbers = np.array([self.term_numbers.get(term, -1) for term in terms], dtype=np.int64)
+        return Statistics(
+            len(self.lengths), self.total_length, self._df[numbers], self._cf[numbers]
+        )
+
+    def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the document numbers, ascending, and frequencies of a term; empty if unknown."""
+        if term not in self.term_numbers:
+            return np.empty(0, np.int32), np.empty(0, np.int32)
+        return self.by_term.get_row(self.term_numbers[term])
+
+    def get_document_terms(self, document: int) -> tuple[list[str], np.ndarray]:
+        """Return a document's terms, in no particular order, and their frequencies."""
+        numbers, frequencies = self.by_document.get_row(document)
+        return [self.terms[number] for number in numbers], frequencies
+
+
+def write_index(directory: Path, blocks: Iterable[csr_array], terms: Iterable[str]) -> None:
+    """Write the index of documents.
+
+    Args:
+        directory: Existing directory of the files.
+        blocks: Term frequencies (documents, terms) int32 of consecutive documents.
+        terms: Term of each column; read after the last block.
+    """
+    lengths = [np.empty(0, np.int32)]
+
+    def measure_blocks() -> Iterator[csr_array]:
+        for block in blocks:
+            lengths.append(block.sum(axis=1).astype(np.int32))
+            yield block
+
+    write_matrix(directory, "by_document", measure_blocks())
+    term_list = list(terms)
+    by_document = SparseMatrix.open(directory, "by_document", np.int32)
+    by_term = by_document.transpose(len(term_list))
+    write_matrix(directory, "by_term", [by_term])
+    (directory / "terms.txt").write_text(
+        "".join(f"{term}\n" for term in term_list), encoding="utf-8"
+    )
+    np.save(directory / "cf.npy", by_term.sum(axis=1, dtype=np.int64))
+    np.save(directory / "lengths.npy", np.concatenate(lengths))

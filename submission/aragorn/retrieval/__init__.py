@@ -1,1 +1,0 @@
-"""Retrieve documents from lexical, dense and latent indexes."""

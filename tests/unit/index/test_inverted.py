@@ -1,0 +1,54 @@
+"""Tests of sparse matrices in files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aragorn.index import inverted
+from aragorn.index.inverted import SparseMatrix, TermCounter, select_top_k, write_matrix
+from aragorn.text.index_terms import END_OF_TEXT
+from scipy.sparse import csr_array
+
+BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+def test_blocks_of_rows_become_one_mapped_matrix(
+    dtype: type[np.generic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = (csr_array(block.astype(dtype)) for block in BLOCKS)
+    assert write_matrix(tmp_path, "m", blocks) == 3
+    matrix = SparseMatrix.open(tmp_path, "m", dtype)
+    rows = [[values.tolist() for values in matrix.get_row(row)] for row in range(4)]
+    assert rows == [[[1], [2]], [[], []], [[0, 2], [1, 3]], [[], []]]
+    assert matrix.count_entries().tolist() == [1, 0, 2, 0]
+    for n_rows in (1, 3, 9):
+        monkeypatch.setattr(inverted, "TRANSPOSED_ROWS", n_rows)
+        transposed = matrix.transpose(3)
+        assert transposed.toarray().tolist() == [[0, 0, 1, 0], [2, 0, 0, 0], [0, 0, 3, 0]]
+        assert transposed.has_canonical_format
+        assert (transposed.dtype, transposed.indices.dtype) == (dtype, np.int32)
+
+
+def test_matrix_without_entries(tmp_path: Path) -> None:
+    assert write_matrix(tmp_path, "m", []) == 0
+    matrix = SparseMatrix.open(tmp_path, "m", np.float32)
+    assert (matrix.starts.tolist(), matrix.values.dtype) == ([0], np.float32)
+    assert matrix.transpose(0).shape == (0, 0)
+
+
+def test_terms_are_numbered_by_first_occurrence_in_all_blocks() -> None:
+    counter = TermCounter(str.split)  # a token may have several terms, or none
+    first = counter.count(["b a", "a", "", END_OF_TEXT, END_OF_TEXT])
+    second = counter.count(["c", "a a", END_OF_TEXT], np.array([5, 2, 1], np.int32))
+    assert list(counter.numbers) == ["b", "a", "c"]
+    assert first.toarray().tolist() == [[1, 2], [0, 0]]
+    assert second.toarray().tolist() == [[0, 4, 5]]
+    assert {first.indices.dtype, first.dtype, second.dtype} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"), [(0, []), (2, [1, 0]), (3, [1, 0, 2]), (9, [1, 0, 2, 4, 3])]
+)
+def test_ties_among_the_top_go_to_the_first(k: int, expected: list[int]) -> None:
+    assert select_top_k(np.array([2.0, 3.0, 2.0, 1.0, 2.0]), k).tolist() == expected
