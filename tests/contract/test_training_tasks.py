@@ -267,7 +267,7 @@ def test_stopped_runs_resume_with_the_same_bytes(
     train(recipe, work, resumed)
     assert f"{work / resumed}: already complete, skipped" in caplog.text
     with pytest.raises(
-        UsageError, match="saved with another recipe, other data or other code; pass --restart"
+        UsageError, match="saved with another recipe, other data or another version; pass --restart"
     ):
         train(replace(recipe, seed=1), work, resumed)
     with (

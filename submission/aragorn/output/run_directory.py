@@ -61,6 +61,7 @@ class RunDirectory:
             stack.enter_context(on_interrupt(lambda: remove_stale_files(self.path)))
             remove_stale_directories(self.path)
             probe_file = self.path / ".writable"
+            remove_stale_files(self.path, {probe_file.name})
             write_atomic(probe_file, "")
             probe_file.unlink()
             self._exit_stack = stack.pop_all()
