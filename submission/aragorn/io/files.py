@@ -25,6 +25,7 @@ from aragorn.errors import (
     build_unreadable_input_error,
 )
 from aragorn.storage.archives import find_archive, is_archive, list_members, open_file
+from aragorn.timing import pause_gc
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | mmap.mmap
@@ -213,7 +214,11 @@ def describe_json_error(data: Buffer, error: Exception) -> tuple[int, str, str]:
 def batched(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield lists of at most BATCH_SIZE items."""
     iterator = iter(items)
-    while batch := list(islice(iterator, BATCH_SIZE)):
+    while True:
+        with pause_gc():
+            batch = list(islice(iterator, BATCH_SIZE))
+        if not batch:
+            return
         yield batch
 
 

@@ -80,15 +80,6 @@ class Argument(msgspec.Struct, gc=False):
     stance: Raw = Raw()
     context: Raw = Raw()
 
-    def __post_init__(self) -> None:
-        if self.argument is UNSET and self.premises is not UNSET and has_plain_id(self.id):
-            return  # fast, for almost all arguments
-        if is_invalid_id(self.id):
-            raise ValueError(f"invalid id '{abbreviate(self.id)}'; {ID_RULE}")
-        if (self.premises is UNSET) == (self.argument is UNSET):
-            has = "has neither premises nor" if self.premises is UNSET else "has both premises and"
-            raise ValueError(f"{has} argument; give one of them")
-
 
 class _Corpus(msgspec.Struct, gc=False):
     arguments: list[Raw]
@@ -232,12 +223,24 @@ def read_arguments(file: Path) -> Iterator[Argument]:
     for number, record in records:
         try:
             argument = decode(record)
+            is_plain = argument.argument is UNSET and has_plain_id(argument.id)  # almost always
+            if not is_plain or argument.premises is UNSET:
+                _validate(argument)
         except (ValueError, RecursionError) as error:
             place = f"{unit} {number}{_format_id(record)}"
             if unit == "line" and b'"arguments"' in record:
                 schema += "; a single object with all arguments must be named .json"
             raise build_record_error(file, place, record, error, schema) from None
         yield argument
+
+
+def _validate(argument: Argument) -> None:
+    """Raise ValidationError if an id is invalid, or unless there are either premises or argument."""
+    if is_invalid_id(argument.id):
+        raise msgspec.ValidationError(f"invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
+    if (argument.premises is UNSET) == (argument.argument is UNSET):
+        has = "neither premises nor" if argument.premises is UNSET else "both premises and"
+        raise msgspec.ValidationError(f"has {has} argument; give one of them")
 
 
 def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
