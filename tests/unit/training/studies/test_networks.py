@@ -74,9 +74,21 @@ def test_rankings_are_described(make_input: Callable[..., Path], tmp_path: Path)
         log = [{"step": 1, "epoch": 0.5, "loss": 1.0, "MAP@20": 50.0}]
         (checkpoints / name / "metrics.json").write_text(json.dumps({"log": log}))
         members.append(
-            {"name": name, "checkpoints": {}, "coefficient": 1.0, "minimum": 0.0, "maximum": 4.0}
+            {
+                "name": name,
+                "checkpoints": {},
+                "pool_depth": 100,
+                "weight": 1.0,
+                "minimum": 0.0,
+                "maximum": 4.0,
+            }
         )
-    config = {"version": "1", "intercept": 0.0, "members": members}
+    config = {
+        "version": "1",
+        "normaliser": "min_max",
+        "intercept": 0.0,
+        "members": members,
+    }
     write_with_provenance(
         checkpoints / "ensemble", {"config.json": json.dumps(config).encode()}, {}
     )

@@ -63,6 +63,7 @@ class Options(StudyOptions, DeviceOptions, CheckpointOptions, InputOptions):
 
     tuning: tuple[str, str, str] = option(
         metavar=YEAR,
+        parse=str,
         nargs=3,
         help="year whose topics tune systems, its qrels, and the runs of untuned systems",
     )
@@ -70,6 +71,7 @@ class Options(StudyOptions, DeviceOptions, CheckpointOptions, InputOptions):
         MISSING,
         "--test",
         metavar=YEAR,
+        parse=str,
         nargs=3,
         help="year that tunes nothing, its qrels, and the runs of all systems; repeatable",
     )
