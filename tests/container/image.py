@@ -10,7 +10,6 @@ python:3.11-slim, which would require access to a registry. The pip configuratio
 mounted during the build.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,11 +17,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
-from urllib.request import urlopen
 
 ROOT = Path(__file__).parent.parent.parent
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot")
 USER = 12345  # id of a user without an account in the image
 LOOPBACK = (  # enables lo, as container engines do: IFF_UP and IFF_RUNNING by SIOCSIFFLAGS
@@ -50,11 +46,10 @@ class Image:
         """
         self._work_dir, name = work_dir, f"aragorn-{library}" if library else "aragorn"
         self._build_base()
-        index = _find_cpu_index(work_dir)
-        paths = [*_write_pip_settings(work_dir), *_find_local_paths([index])]
+        paths = _write_pip_settings(work_dir)
         mounts = [flag for path in paths for flag in ("--volume", f"{path}:{path}:ro")]
         mounts += ["--volume", f"{work_dir / 'pip.conf'}:/etc/pip.conf:ro"]
-        build_args = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={read_revision()}"]
+        build_args = [f"BASE={self._base}", "TORCH=cpu", f"REVISION={read_revision()}"]
         if library:
             build_args.append(f"{library.upper()}=yes")
         flags = [flag for argument in build_args for flag in ("--build-arg", argument)]
@@ -175,42 +170,6 @@ def _run_command(*command: str) -> str:
         output = f"{process.stdout[-3000:]}\n{process.stderr[-3000:]}"
         raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{output}")
     return process.stdout
-
-
-def _find_cpu_index(work_dir: Path) -> str:
-    """Return the URL of the index of CPU builds of torch.
-
-    If it is unreachable, build a local index of the torch wheel that pip downloads from its
-    configured index.
-    """
-    try:
-        with urlopen(f"{CPU_INDEX}/torch/", timeout=10):
-            return CPU_INDEX
-    except OSError:
-        pass
-    [torch] = [
-        line
-        for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").split()
-        if line.startswith("torch==")
-    ]
-    folder = work_dir / "index" / "torch"
-    _run_command(
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--dest",
-        str(folder),
-        torch,
-    )
-    [wheel] = folder.glob("*.whl")
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (folder / "index.html").write_text(
-        f'<a href="{quote(wheel.name)}#sha256={digest}">{wheel.name}</a>\n', encoding="utf-8"
-    )
-    return folder.parent.as_uri()
 
 
 def read_revision() -> str:

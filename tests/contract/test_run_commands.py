@@ -117,12 +117,12 @@ def test_a_script_in_another_folder_searches(tmp_path: Path) -> None:
     script = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from aragorn.search import load_system
+from aragorn import load_system
 documents = {"a": "Zoos are cruel.", "b": "I like tea."}
 print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(index=False))
 """
     (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, "script.py", ROOT]
+    command = [sys.executable, "script.py", ROOT / "submission"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("qid,docno,rank,score\nq1,a,1,0.00")
 

@@ -109,11 +109,11 @@ def read_pins(file: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins.items()}
 
 
-REQUIREMENTS = {  # locks of each requirements file
+REQUIREMENTS = {  # locks of each requirements file, and of what is installed with it
     "requirements.txt": ("requirements.lock", "requirements-cuda.lock"),
     "requirements-ray.txt": ("requirements-ray.lock",),
     "requirements-openvino.txt": ("requirements-openvino.lock",),
-    "training/requirements.txt": ("training/requirements.lock",),
+    "training/requirements.txt": ("training/requirements.lock", "requirements.lock"),
     "tests/requirements.txt": ("tests/requirements.lock", "training/requirements.lock"),
 }
 

@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from aragorn import cli
+from aragorn import cli, signals
 from aragorn.errors import EXIT_CODES
 
 from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
+from aragorn_training.missing_packages import report_missing_package
 from aragorn_training.options import add_command
 
 TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
@@ -57,6 +58,13 @@ def _build_parser(selected_study: str) -> argparse.ArgumentParser:
         add_command(commands, name, command)
     study.add_studies(commands, selected_study)
     return commands.parser
+
+
+def run() -> int:
+    """Run the installed program `aragorn-training`."""
+    signals.install_handlers()
+    sys.excepthook = report_missing_package
+    return main()
 
 
 if __name__ == "__main__":
