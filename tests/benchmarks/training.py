@@ -34,6 +34,7 @@ NO_QUERIES = ValidationQueries(
     np.empty(0),
     [],
     [],
+    [],
 )
 
 

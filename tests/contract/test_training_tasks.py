@@ -93,7 +93,7 @@ STUDENT = AugmentedSBERTSpec(
 
 
 KNOWN = {  # losses and metrics at both validations, and the first metric of the last baseline
-    "pairs": [1.0156, 0.9681, 29.59, 81.49, 100.0],
+    "pairs": [1.0156, 0.9681, 27.29, 73.12, 100.0],
     "contrastive": [4.4927, 4.4838, 1.44, 1.19, 100.0],
     "quality": [4.2146, 4.3274, 95.0, 95.0, 100.0],
     "distillation": [15.9945, 15.8117, -41.24, -41.24, 91.34],
@@ -248,6 +248,17 @@ def test_first_steps_have_known_losses_and_metrics(
     keys = ("loss", RECIPES[task].task.curve.selection_metric)
     values = [row[key] for key in keys for row in rows] + [next(iter(baseline.values()))]
     assert values == pytest.approx(KNOWN[task], rel=2e-3)
+    candidates = (
+        {"pool": "collection", "rule": "random"}
+        if RECIPES[task].task.validates_on_candidates
+        else {}
+    )
+    assert {key: metrics[key] for key in ("pool", "rule") if key in metrics} == candidates
+    recorded = json.loads(files["provenance.json"])["recipe"].get("validation", {})
+    assert {key: recorded[key] for key in recorded if key != "log_all"} == candidates
+    assert (b"100 negatives drawn at random from the collection" in files["README.md"]) == bool(
+        candidates
+    )
 
 
 def test_stopped_runs_resume_with_the_same_bytes(

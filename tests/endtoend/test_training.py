@@ -18,6 +18,7 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.text.normalisation import tokenise_premise
 from aragorn_training.__main__ import main
 from aragorn_training.data import word_vectors
+from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.distillation import load_table
 from aragorn_training.data.pair_tables import load_training_pairs, load_validation_queries
 from aragorn_training.fitting.initialisation import build_network
@@ -296,7 +297,7 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
     recipe = json.loads((directory / "provenance.json").read_text())["recipe"]
     assert recipe["clusters"] == {"threshold": 0.4, "rarity_exponent": 1.0}
     checkpoint = load_checkpoint(directory)
-    queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser)
+    queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser, CandidateSettings())
     vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert metrics["validation"]["query sparsity"] == pytest.approx(
         100 * float((vectors == 0).double().mean()), abs=0.01

@@ -2,7 +2,9 @@
 memory.
 
 Pretrained encoders run in float16 on a GPU, and in float32 or bfloat16 (with OpenVINO) on a CPU;
-topic vectors and probes are always float32.
+topic vectors and probes are always float32. All other networks are trained and applied in float32:
+importing this module, as all that compute with networks do, turns TF32 off, in which torch computes
+convolutions and recurrent layers on a GPU by default.
 """
 
 import logging
@@ -21,6 +23,10 @@ from aragorn.errors import UsageError
 from aragorn.models.network import Network
 
 log = logging.getLogger(__name__)
+
+# its 10-bit mantissa would change scores and trainings from those of a CPU
+torch.backends.cudnn.allow_tf32 = False
+torch.backends.cuda.matmul.allow_tf32 = False
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 T = TypeVar("T")

@@ -1,6 +1,7 @@
 """Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder
 precision."""
 
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,6 +25,25 @@ from torch import Tensor
 from tests.conftest import needs_bfloat16
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+PRINT_TF32 = "print(torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "aragorn.inference.pair_scoring",
+        "aragorn_training.fitting.fit",
+        "aragorn_training.tasks.pairs",
+    ],
+)
+def test_networks_are_not_computed_in_tf32(module: str) -> None:
+    code = (
+        f"import torch; torch.backends.cuda.matmul.allow_tf32 = True; import {module}; {PRINT_TF32}"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False False\n"
 
 
 @pytest.mark.parametrize("limit", [3, 0])

@@ -1,59 +1,40 @@
-"""Tests of the comparison of new checkpoints with stored ones."""
-
-import json
-import shutil
-from pathlib import Path
-from typing import Any
+"""Test the comparison of recipes, for which earlier versions did not record the candidates of
+validation."""
 
 import pytest
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn_training.compare import compare_checkpoints, compare_metrics
+from aragorn.storage.checkpoint_directory import PROVENANCE, read_json
+from aragorn_training.commands.compare import list_recipe_changes
+from aragorn_training.configs import list_names
+from aragorn_training.data.candidates import read_candidate_settings
+from aragorn_training.tasks import load_recipe
+from msgspec.structs import replace
+
+SHIPPED = [name for name in list_names("recipe") if (CHECKPOINT_DIR / name).exists()]
 
 
-def test_verdicts_depend_on_the_difference() -> None:
-    stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "missing": 50.0}}
-    recomputed = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}
-    assert compare_metrics(stored, recomputed)["verdict"].to_dict() == {
-        "a": "OK",
-        "b": "near",
-        "c": "FAIL",
-        "missing": "FAIL",
-    }
+def test_unrecorded_candidates_differ_from_the_default() -> None:
+    stored, settings = (
+        {"name": "knrm", "seed": 0},
+        {"pool": "collection", "rule": "random", "log_all": False},
+    )
+    recipe = {"seed": 0, "validation": settings, "max_terms": 0}
+    expected = [
+        "validation.pool was split, is now collection",
+        "validation.rule was least_similar, is now random",
+    ]
+    assert list_recipe_changes(stored, recipe) == expected
+    earlier = {"pool": "split", "rule": "least_similar", "log_all": False}
+    assert list_recipe_changes(stored, recipe | {"validation": earlier}) == []
+    assert list_recipe_changes(stored | {"validation": settings}, recipe | {"seed": 1}) == [
+        "seed was 0, is now 1"
+    ]
 
 
-def change(file: Path, *keys: str, value: Any) -> None:
-    """Change a value in a JSON file."""
-    document = json.loads(file.read_text())
-    table = document
-    for key in keys[:-1]:
-        table = table[key]
-    table[keys[-1]] = value
-    file.write_text(json.dumps(document))
-
-
-@pytest.mark.parametrize(
-    ("file", "keys", "value", "verdict"),
-    [
-        ("metrics.json", ("validation", "MAP@20"), 1.0, "FAIL"),
-        ("provenance.json", ("recipe", "seed"), 7, "other recipe"),
-        ("provenance.json", ("training_data", "input"), {"other.json": "0" * 64}, "other data"),
-        ("provenance.json", ("recipe", "later"), {}, "OK"),  # settings that were added since
-        (None, (), None, "not stored"),
-    ],
-)
-def test_only_checkpoints_of_equal_data_and_recipes_are_compared(
-    file: str | None, keys: tuple[str, ...], value: Any, verdict: str, tmp_path: Path
-) -> None:
-    for folder in ("new", "stored"):
-        shutil.copytree(CHECKPOINT_DIR / "knrm", tmp_path / folder / "knrm")
-    if file is None:
-        shutil.rmtree(tmp_path / "stored")
-    else:
-        changed = "new" if verdict == "OK" else "stored"
-        change(tmp_path / changed / "knrm" / file, *keys, value=value)
-    table = compare_checkpoints({"knrm": 5.0}, tmp_path / "new", tmp_path / "stored")
-    row = table.set_index("metric").loc["MAP@20"]
-    assert (row["checkpoint"], row["verdict"], row["seconds"]) == ("knrm", verdict, 5.0)
-    assert {*table["verdict"]} <= {"OK", verdict}
-    validation = json.loads((CHECKPOINT_DIR / "knrm" / "metrics.json").read_text())["validation"]
-    assert row["reproduced"] == validation["MAP@20"]
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_networks_differ_from_their_recipes_in_the_candidates_only(name: str) -> None:
+    stored, recipe = read_json(CHECKPOINT_DIR / name / PROVENANCE)["recipe"], load_recipe(name)
+    changes = list_recipe_changes(stored, recipe.to_provenance())
+    assert {change.split()[0] for change in changes} <= {"validation.pool", "validation.rule"}
+    as_stored = replace(recipe, validation=read_candidate_settings(stored))
+    assert list_recipe_changes(stored, as_stored.to_provenance()) == []

@@ -97,8 +97,8 @@ def make_all(options: AllOptions) -> None:
     from aragorn.storage.atomic_files import create_directory
 
     from aragorn_training.commands import graph
+    from aragorn_training.commands.compare import compare_checkpoints
     from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
-    from aragorn_training.compare import compare_checkpoints
 
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():

@@ -16,9 +16,9 @@ from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
 from rapidfuzz import fuzz, process
 
+from aragorn_training.data.candidates import SAMPLE_FACTOR
 from aragorn_training.data.seeds import RandomStream, create_generator
 
-SAMPLE_FACTOR = 20  # arguments sampled per negative
 COMPARISONS_PER_CHUNK = 500_000
 RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
 INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `dirichlet`

@@ -1,7 +1,9 @@
 """Load the tables of `prepare pairs` as token ids for training and validation."""
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from aragorn.models.padding import PaddedTexts
@@ -9,8 +11,13 @@ from aragorn.text.normalisation import tokenise_query
 from aragorn.text.tokenisers import Tokeniser
 from aragorn.text.vocabulary import InputUnit
 
-from aragorn_training.data.split import CANDIDATES_PER_QUERY
-from aragorn_training.data.work_directory import get_hard_negatives_file, iter_rows
+from aragorn_training.data.candidates import CandidateSettings, draw_negatives
+from aragorn_training.data.split import CANDIDATES_PER_QUERY, POSITIVES
+from aragorn_training.data.work_directory import (
+    get_hard_negatives_file,
+    iter_rows,
+    read_prepared_manifest,
+)
 
 
 @dataclass(frozen=True)
@@ -26,12 +33,16 @@ class TrainingPairs:
 @dataclass(frozen=True)
 class ValidationQueries:
     """Validation queries with CANDIDATES_PER_QUERY candidate premises each, relevant premises
-    first."""
+    first.
+
+    The premises of the validation split, POSITIVES per query, precede those of the training split.
+    """
 
     queries: PaddedTexts
     premises: PaddedTexts
     candidates: np.ndarray  # (queries, candidates) premise rows
     tie_order: np.ndarray  # (premises,) position by docno; breaks ties in score
+    docnos: list[str]  # of the premises
     premise_words: list[list[str]]  # premises as normalised words
     query_words: list[list[str]]  # queries as normalised words
 
@@ -67,37 +78,87 @@ def load_training_pairs(
 
 
 def load_validation_queries(
-    work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser
+    work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, settings: CandidateSettings
 ) -> ValidationQueries:
-    """Load the validation queries, one per normalised conclusion, with their candidates."""
+    """Load the validation queries, one per normalised conclusion, with the candidates of the
+    settings."""
     table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None, work_dir))
-    rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for row_index, row in enumerate(table):
         groups.setdefault(row["normalised_conclusion"], []).append(row_index)
+    negatives = _load_negatives(work_dir, table, groups, settings)
+    docnos = [row["docno"] for row in table]
+    negative_docnos = {docno for query_negatives in negatives for docno in query_negatives}
+    training_docnos = negative_docnos.difference(docnos)
+    training_premises = _load_training_premises(work_dir, input_unit, training_docnos)
+    docnos += training_premises
+    rows = {docno: row_index for row_index, docno in enumerate(docnos)}
     candidates = [
-        positives
-        + [rows[docno] for positive in positives for docno in table[positive]["negatives"]]
-        for positives in groups.values()
+        positives + [rows[docno] for docno in query_negatives]
+        for positives, query_negatives in zip(groups.values(), negatives, strict=True)
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]
-    premises = [
+    premises = [*(row["premise"] for row in table), *training_premises.values()]
+    words = [
         row["premise"]
         for row in iter_rows(work_dir / "validation.words.parquet", ["premise"], work_dir)
     ]
-    docno_order = np.argsort(np.array([row["docno"] for row in table], dtype=object), kind="stable")
+    words += _load_training_premises(work_dir, "words", training_docnos).values()
+    docno_order = np.argsort(np.array(docnos, dtype=object), kind="stable")
     return ValidationQueries(
         queries=PaddedTexts.from_ids(
             [tokeniser.encode_query(conclusion) for conclusion in conclusions]
         ),
         premises=PaddedTexts.from_ids(
-            [encode_premise(tokeniser, input_unit, row["premise"]) for row in table]
+            [encode_premise(tokeniser, input_unit, premise) for premise in premises]
         ),
         candidates=np.array(candidates).reshape(len(groups), CANDIDATES_PER_QUERY),
         tie_order=np.argsort(docno_order),
-        premise_words=[premise.split() for premise in premises],
+        docnos=docnos,
+        premise_words=[premise.split() for premise in words],
         query_words=[tokenise_query(conclusion) for conclusion in conclusions],
     )
+
+
+def _load_negatives(
+    work_dir: Path,
+    table: list[dict[str, Any]],
+    groups: Mapping[str, list[int]],
+    settings: CandidateSettings,
+) -> list[list[str]]:
+    """Load the docnos of each query's negatives, or draw them; `table` is the validation split,
+    `groups` its rows by query."""
+    if (settings.pool, settings.rule) == ("split", "least_similar"):  # sampled by `prepare pairs`
+        return [
+            [docno for row in rows for docno in table[row]["negatives"]] for rows in groups.values()
+        ]
+    pool = table
+    if settings.pool == "collection":
+        columns = ["docno", "normalised_conclusion"]
+        pool = [*table, *iter_rows(work_dir / "train.words.parquet", columns, work_dir)]
+    conclusions = np.array([row["normalised_conclusion"] for row in pool], dtype=object)
+    seed = read_prepared_manifest(work_dir).inputs["seed"]
+    count = CANDIDATES_PER_QUERY - POSITIVES
+    rows_by_query = draw_negatives(
+        conclusions, np.array([*groups], dtype=object), count, settings.rule, seed
+    )
+    # Dealt to the positives in turn, as by `sample_negatives`: the first negatives of all positives
+    # are the least similar.
+    dealt_rows = (
+        rows_by_query.reshape(len(groups), -1, POSITIVES).swapaxes(1, 2).reshape(len(groups), count)
+    )
+    return [[pool[row]["docno"] for row in rows] for rows in dealt_rows]
+
+
+def _load_training_premises(
+    work_dir: Path, input_unit: InputUnit, docnos: Set[str]
+) -> dict[str, str]:
+    """Load the premises of some arguments of the training split by docno, in the order of the
+    table."""
+    if not docnos:
+        return {}
+    rows = iter_rows(work_dir / f"train.{input_unit}.parquet", ["docno", "premise"], work_dir)
+    return {row["docno"]: row["premise"] for row in rows if row["docno"] in docnos}
 
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:

@@ -20,6 +20,7 @@ class RandomStream(IntEnum):
     DEBATE_TITLES = 7
     DROPOUT = 8  # dropout masks per step under torchrun
     CENTROIDS = 9  # initial centroids of latent terms
+    CANDIDATES = 10  # negatives of validation queries; substream: index of the query
 
 
 def create_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:

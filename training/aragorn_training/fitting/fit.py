@@ -181,11 +181,8 @@ class _Run:
         metrics = task.validate_final(network, step)
         epoch_key = "last epoch" if curve.keep_last else "best epoch"
         sizes = {curve.validation_unit: task.validation_size, epoch_key: epoch}
-        self.write(
-            self.checkpoint_dir,
-            network,
-            {"validation": metrics, **sizes, **baselines, "log": log_rows},
-        )
+        validation = {"validation": metrics, **task.validation_settings, **sizes}
+        self.write(self.checkpoint_dir, network, {**validation, **baselines, "log": log_rows})
         comparison = "".join(
             f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items()
         )

@@ -13,6 +13,7 @@ from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
 from msgspec import Meta
 
+from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
@@ -76,6 +77,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     # initialisation of a sparse network; None: random filters, unit word vectors
     clusters: ClusterInitialisation | None = None
     training: TrainingSettings = TrainingSettings()
+    validation: CandidateSettings = CandidateSettings()  # tasks that validate on candidates only
     note: str | None = None  # printed on the checkpoint's card
 
     def __post_init__(self) -> None:
@@ -100,6 +102,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
     # [training] keys to leave unset
     pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")
+    validates_on_candidates: ClassVar[bool] = False  # whether the table [validation] applies
 
     @property
     def surface_vector_method(self) -> VectorMethod | None:
@@ -142,6 +145,10 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for key in self.pairwise_only:
             if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
+        if not self.validates_on_candidates and recipe.validation != CandidateSettings():
+            raise ValueError(
+                f"[validation] does not apply to {table}, which has other validation data; remove it"
+            )
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
         """Return the class of the recipe's network; raise UsageError if the network is unknown."""
@@ -204,4 +211,6 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
         }
         note = {"note": values.pop("note")} if "note" in values else {}
         del values["task"]
+        if not self.task.validates_on_candidates:
+            del values["validation"]
         return {**values, **self.task.to_provenance(), **note}

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ class Task(ABC, Generic[NetworkT]):
     """Training examples with a loss, addressed by row number, and separate validation data."""
 
     data_description: str  # origin, licence and labelling, for the card
-    metrics_description: ClassVar[str]  # definition of the metrics, for the card
+    metrics_description: str  # definition of the metrics, for the card
+    validation_settings: dict[str, str] = {}  # noqa: RUF012 never changed; pool and rule of the candidates, if there are any
     train_size: int  # number of examples per epoch
     validation_size: int  # number of validation items, see `CurveSpec.validation_unit`
     training_data: dict[str, Any]  # origin of the examples, for the provenance

@@ -101,11 +101,12 @@ def build_encoder_scorer(pretrained: PretrainedEncoder, device: torch.device) ->
 
 
 def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
-    """Score candidates by BM25 with statistics of all validation premises (baseline)."""
+    """Score candidates by BM25 with statistics of the validation split and of all candidates
+    (baseline)."""
     bm25 = BM25Okapi(queries.premise_words)
     return np.array(
         [
-            bm25.get_scores(queries.query_words[query])[queries.candidates[query]]
+            bm25.get_batch_scores(queries.query_words[query], queries.candidates[query].tolist())
             for query in query_rows
         ]
     )
@@ -127,9 +128,12 @@ def measure_full_collection(
     """
     with use_evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
+        validation_premises = queries.premises.select(
+            np.arange(POSITIVES * len(queries.candidates))
+        )
         parts = [
             _score_all(ranker, query_vectors, texts, device)
-            for texts in (queries.premises, training_premises)
+            for texts in (validation_premises, training_premises)
         ]
     scores = torch.cat(parts, 1).cpu().numpy()
     # (Q, 5)

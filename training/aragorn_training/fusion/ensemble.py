@@ -33,6 +33,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
 from aragorn_training.cards import ARGS_ME_CREDIT, render_card
+from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
@@ -61,6 +62,7 @@ def fit_ensemble(
     output: Path,
     device: torch.device,
     non_negative: bool = False,
+    candidates: CandidateSettings = CandidateSettings(),  # noqa: B008 immutable
 ) -> WeightedSum:
     """Fit an ensemble to validation pairs, save it as a checkpoint and return it.
 
@@ -74,6 +76,7 @@ def fit_ensemble(
         output: Checkpoint directory of the ensemble.
         device: Device to compute on.
         non_negative: Whether the weights are constrained to be non-negative.
+        candidates: Settings of the negatives.
 
     Raises:
         UsageError: If the system is not an ensemble, or a member cannot score text pairs.
@@ -99,22 +102,23 @@ def fit_ensemble(
             f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
             f"`{command}` for each"
         )
-    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
+    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device, candidates)
     model, metrics = fit_weighted_sum(
         scores, stage.get_member_fingerprints(checkpoints), non_negative
     )
     metrics |= {
         "validation": measure_candidates(score_held_out_queries(scores, non_negative), tie_order),
+        **candidates.names,
         "members": {
             name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
         },
     }
-    save_ensemble(
-        output,
-        model,
-        metrics,
-        {"training_data": read_prepared_manifest(work_dir).inputs, "non_negative": non_negative},
-    )
+    provenance = {
+        "training_data": read_prepared_manifest(work_dir).inputs,
+        "non_negative": non_negative,
+        "validation": candidates.names,
+    }
+    save_ensemble(output, model, metrics, provenance)
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
         output,
@@ -127,7 +131,11 @@ def fit_ensemble(
 
 
 def _score_validation(
-    stage: EnsembleStage, work_dir: Path, checkpoints: CheckpointStore, device: torch.device
+    stage: EnsembleStage,
+    work_dir: Path,
+    checkpoints: CheckpointStore,
+    device: torch.device,
+    candidates: CandidateSettings,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return each member's scores of the validation candidates, and their tie order, all (queries,
     candidates).
@@ -145,12 +153,12 @@ def _score_validation(
                 "the ensemble"
             )
         queries = load_validation_queries(
-            work_dir, checkpoint.network.token_unit, checkpoint.tokeniser
+            work_dir, checkpoint.network.token_unit, checkpoint.tokeniser, candidates
         )
         tie_order = queries.tie_order[queries.candidates]
         scorer = build_ranker_scorer(checkpoint.network.to(device), device)
         code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
-        key = hash_json([checkpoint.fingerprint, code, inputs, device.type])
+        key = hash_json([checkpoint.fingerprint, code, inputs, candidates.names, device.type])
         parts = Parts(work_dir / f"validation-scores-{name}-{key}")
         batches = np.split(
             np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)

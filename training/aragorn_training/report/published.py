@@ -197,7 +197,7 @@ def read_results(file: str) -> pd.DataFrame:
     if file != SETTINGS:
         return pd.read_csv(RESULTS / file)
     metrics = {
-        ("metrics", path.parent.name): json.loads(path.read_text())
+        ("metrics", path.parent.name): json.loads(path.read_bytes())
         for path in CHECKPOINT_DIR.glob("*/metrics.json")
     }
     recipes = {("recipe", name): read("recipe", name)[1] for name in list_names("recipe")}

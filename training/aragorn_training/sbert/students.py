@@ -97,7 +97,7 @@ class StudentTraining:
             load_arguments(work_dir, split, tokeniser) for split in (TRAIN, VALIDATION)
         )
         self._validator = ConclusionValidator(
-            self._train_arguments, validation, work_dir, tokeniser
+            self._train_arguments, validation, work_dir, tokeniser, recipe.validation
         )
         self._recipe = recipe
         self._settings = pairs
@@ -108,9 +108,14 @@ class StudentTraining:
         )
         sizes = [pairs.gold_arguments, pairs.bm25_depth, pairs.max_silver_pairs]
         pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
-        settings = msgspec.to_builtins(
-            [recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings]
-        )
+        recipe_settings = [
+            recipe.seed,
+            recipe.encoder,
+            recipe.lengths,
+            recipe.training,
+            recipe.validation,
+        ]
+        settings = msgspec.to_builtins([*recipe_settings, pair_settings])
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }

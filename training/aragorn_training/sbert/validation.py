@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 from sentence_transformers.util import cos_sim
 
+from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.fitting.validation import validate_candidates
 from aragorn_training.sbert.networks import Network, score_pairs
@@ -35,6 +36,7 @@ class ConclusionValidator:
         validation: pd.DataFrame,
         work_dir: Path,
         tokeniser: WordPieceTokeniser,
+        settings: CandidateSettings,
     ) -> None:
         """Build the validator from the training and validation arguments that `load_arguments` has
         loaded from `work_dir`."""
@@ -44,10 +46,12 @@ class ConclusionValidator:
         relevant_docnos = (
             validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
         )
-        self._premises = validation["premise"].to_numpy()
-        self._queries = load_validation_queries(work_dir, "pieces", tokeniser)
+        self._queries = load_validation_queries(work_dir, "pieces", tokeniser, settings)
         collection = pd.concat([train, validation])
         self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
+        self._premises = np.array(
+            [self._collection[docno] for docno in self._queries.docnos], dtype=object
+        )
         qids = [str(index) for index in range(len(relevant_docnos))]
         self._evaluator = InformationRetrievalEvaluator(
             dict(zip(qids, self._conclusions, strict=True)), self._collection, dict(zip(qids, relevant_docnos, strict=True)),

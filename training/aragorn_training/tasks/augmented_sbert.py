@@ -22,6 +22,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = PairwiseSpec.curve
     is_trained_externally: ClassVar = True
     supported_networks: ClassVar = ("sbert",)
+    validates_on_candidates: ClassVar = True
     loss: Literal["cosine", "cosent", "multiple_negatives"]
     pairs: Literal["gold", "silver", "gold and silver"]
     gold_arguments: PositiveInt = 2500  # each yields a positive and a negative gold pair

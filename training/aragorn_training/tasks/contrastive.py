@@ -42,6 +42,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     )
     supported_networks: ClassVar = ("snrm",)
     pairwise_only: ClassVar = ("margin",)
+    validates_on_candidates: ClassVar = True
     temperature: PositiveFloat = 1.0  # softmax temperature
     # weight of the query-likelihood labels in the loss
     weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5
@@ -58,8 +59,6 @@ class ContrastiveTask(PairwiseTask):
     """Training pairs, whose negatives are premises of other conclusions in the micro-batch, and
     validation queries."""
 
-    metrics_description = "Percent, on queries with 5 positives and 100 negatives; full collection: all premises of the corpus."
-
     def __init__(
         self,
         pairs: TrainingPairs,
@@ -71,6 +70,9 @@ class ContrastiveTask(PairwiseTask):
         super().__init__(pairs, queries, recipe, device, pretrained)
         assert isinstance(recipe.task, ContrastiveSpec)
         self._settings = recipe.task
+        self.metrics_description = (
+            f"{self.metrics_description[:-1]}; full collection: all premises of the corpus."
+        )
         # (N,)
         self._conclusion_ids = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[
             1

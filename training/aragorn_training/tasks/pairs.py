@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aragorn_training.cards import ARGS_ME_CREDIT
+from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.pair_tables import (
     TrainingPairs,
     ValidationQueries,
@@ -60,6 +61,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
         "%, 105 candidates per query",
         "queries",
     )
+    validates_on_candidates: ClassVar = True
     # model that retrieves the negatives; None: premises of dissimilar conclusions
     hard_negatives: HardNegatives | None = None
 
@@ -91,7 +93,6 @@ class PairwiseTask(Task[Ranker]):
     """Training pairs and the validation queries of Entezari 2020."""
 
     data_description = ARGS_ME_CREDIT
-    metrics_description = "Percent, on queries with 5 positives and 100 negatives."
 
     def __init__(
         self,
@@ -105,7 +106,13 @@ class PairwiseTask(Task[Ranker]):
         self._queries = queries
         self._device = device
         self._pretrained = pretrained
+        # by pool and rule, whose metrics are logged, too
+        self.queries_to_log: dict[str, ValidationQueries] = {}
         self._training = recipe.training
+        self.validation_settings = recipe.validation.names
+        self.metrics_description = (
+            f"Percent, on queries with 5 positives and 100 {recipe.validation.describe()}."
+        )
         self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
         if recipe.training.validation_queries:
             shuffled_queries = create_generator(
@@ -132,10 +139,17 @@ class PairwiseTask(Task[Ranker]):
         pairs = load_training_pairs(
             work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives
         )
-        queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
+        queries = load_validation_queries(
+            work_dir, trainee.network.token_unit, trainee.tokeniser, recipe.validation
+        )
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
         task.training_data = training_data
         task.file_hashes = file_hashes
+        for settings in ALL_SETTINGS if recipe.validation.log_all else ():
+            queries = load_validation_queries(
+                work_dir, trainee.network.token_unit, trainee.tokeniser, settings
+            )
+            task.queries_to_log[f"{settings.pool}, {settings.rule}"] = queries
         return task
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
@@ -177,6 +191,11 @@ class PairwiseTask(Task[Ranker]):
             raise build_divergence_error(step, str(error)) from None
         if all_tied:
             raise build_dead_network_error(step)
+        for name, queries in self.queries_to_log.items():
+            other_metrics = validate_candidates(
+                queries, query_rows, build_ranker_scorer(ranker, self._device)
+            )[0]
+            metrics |= {f"{measure} ({name})": value for measure, value in other_metrics.items()}
         if isinstance(ranker, LatentRanker):
             metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)
         return metrics

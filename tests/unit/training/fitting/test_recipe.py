@@ -58,6 +58,12 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     # defaults are omitted
     assert not {"quality", "pairs", "task", "clusters"} & {*recipe.to_provenance()}
     assert (recipe.training.learning_rate, recipe.lengths) == (1e-3, MaxLengths(10, 100))
+    assert recipe.to_provenance()["validation"] == {
+        "pool": "collection",
+        "rule": "random",
+        "log_all": False,
+    }
+    assert "validation" not in load_recipe("tfr_bert").to_provenance()  # without candidates
     # without ibm: unknown licence
     assert load_recipe("tfr_bert").task == QualitySpec(("ukp",), 12, "list", "logistic")
     snrm = load_recipe("snrm").training
@@ -90,6 +96,8 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
     (QUALITY + '[pairs]\nhard_negatives = "dirichlet"', "[pairs] and [quality]: a recipe has at most one task table"),
     (GOOD + "l1_weight = 0.1\n[distillation]", "training.l1_weight applies to [pairs] only; remove it"),
+    (GOOD + '[validation]\nrule = "hard"', "validation.rule: Invalid enum value 'hard'"),
+    (QUALITY + '[validation]\npool = "split"', "[validation] does not apply to [quality], which has other validation data"),
     (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
 ])  # fmt: skip
 def test_invalid_recipes_are_refused(tmp_path: Path, text: str | None, message: str) -> None:

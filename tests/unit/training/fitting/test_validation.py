@@ -147,7 +147,7 @@ def test_full_collection_includes_training_premises(
         PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts
     )
     candidates = np.tile(np.arange(5), (counts[0], 1))
-    queries = ValidationQueries(query_texts, premises, candidates, np.arange(counts[1]), [], [])
+    queries = ValidationQueries(query_texts, premises, candidates, np.arange(counts[1]), [], [], [])
     metrics = measure_full_collection(
         LookupNetwork(vectors), queries, np.array(query_rows), training, CPU
     )

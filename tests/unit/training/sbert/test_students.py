@@ -16,6 +16,7 @@ from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.models.padding import pad
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main
+from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
@@ -234,7 +235,9 @@ def test_validator_metrics_match_brute_force_and_fit(
     model = networks.build_network(encoder, STUDENT_TRAINING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
     validation = load_arguments(prepared_work_dir, "validation", tokeniser)
-    validator = ConclusionValidator(train, validation, prepared_work_dir, tokeniser)
+    validator = ConclusionValidator(
+        train, validation, prepared_work_dir, tokeniser, CandidateSettings()
+    )
     collection = pd.concat([train, validation], ignore_index=True)
     groups = validation.groupby("normalised_conclusion", sort=False)
     vectors = networks.encode_texts(model, collection["premise"].tolist())
@@ -251,8 +254,7 @@ def test_validator_metrics_match_brute_force_and_fit(
     }
     values = {name: 100 * by_query.mean() for name, by_query in expected.items()}
     assert validator.measure_retrieval(model, False) == pytest.approx(values, abs=1e-3)
-    # MAP@20 equals that of `fit`
-    queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)
+    queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser, CandidateSettings())
     scorer = build_encoder_scorer(PretrainedEncoder(str(encoder)), CPU)
     map_at_20 = validate_candidates(queries, np.arange(25), scorer)[0]["MAP@20"]
     assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)

@@ -28,14 +28,11 @@ PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 
 def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
     recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=l1_weight), task=spec)
-    queries = ValidationQueries(
-        PaddedTexts.from_ids([]),
+    no_texts, no_candidates = (
         PaddedTexts.from_ids([]),
         np.empty((0, CANDIDATES_PER_QUERY), dtype=int),
-        np.empty(0),
-        [],
-        [],
     )
+    queries = ValidationQueries(no_texts, no_texts, no_candidates, np.empty(0), [], [], [])
     pairs = TrainingPairs(
         PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2])
     )

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
 
+from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED
 
 # maximum differences in percentage points, explained by rounding (OK) or by training on another
@@ -50,10 +52,12 @@ def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
     else:
         table = compare_metrics(read_json(stored / METRICS), metrics)
         inputs = [read_provenance(path).training_data.input for path in (new, stored)]
-        recipes = [read_json(path / PROVENANCE).get("recipe", {}) for path in (stored, new)]
+        provenances = [read_json(path / PROVENANCE) for path in (stored, new)]
+        recipes = [provenance.get("recipe", {}) for provenance in provenances]
+        candidates = [read_candidate_settings(provenance) for provenance in provenances]
         if inputs[0] != inputs[1]:
             table["verdict"] = OTHER_DATA
-        elif list_recipe_changes(*recipes):
+        elif candidates[0] != candidates[1] or list_recipe_changes(*recipes):
             table["verdict"] = OTHER_RECIPE
     return table.rename_axis("metric").reset_index()
 
@@ -92,10 +96,16 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 
 
 def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
-    """Describe the settings that differ between the recipes of two provenances; settings added
-    since are not compared."""
+    """Describe the settings that differ between the recipes of two provenances.
+
+    Settings added since are not compared, except for the candidates of validation, which decide
+    what the metrics mean.
+    """
     changes = []
     current_values = json.loads(json.dumps(recipe))
+    if "validation" in recipe:
+        candidates = msgspec.to_builtins(read_candidate_settings(stored_recipe))
+        stored_recipe = {**stored_recipe, "validation": candidates}
     for key, value in stored_recipe.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]
         for field, old_value in fields:

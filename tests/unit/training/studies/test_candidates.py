@@ -1,0 +1,82 @@
+"""Test the study of candidates on the sample, and training that logs the metrics with every pool
+and rule."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
+from aragorn_training.__main__ import main
+from aragorn_training.data.candidates import ALL_SETTINGS, CandidateSettings
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.recipe import Recipe
+from aragorn_training.studies.candidates import BM25, LENGTH, NEGATIVE_COUNT
+from aragorn_training.tasks.pairs import PairwiseSpec
+from msgspec.structs import replace
+
+CPU = torch.device("cpu")
+# MAP@20 with the least similar of the split, the least similar of the collection, and random
+# negatives of the collection
+SAMPLE_MAP = {
+    "knrm": (31.58, 34.35, 25.18), BM25: (22.56, 22.73, 22.26), NEGATIVE_COUNT: (6.26, 14.68, 6.41), LENGTH: (4.22, 0.95, 2.05),
+}  # fmt: skip
+
+
+def test_sample_has_known_values_with_each_pool_and_rule(tmp_path: Path) -> None:
+    work, output = tmp_path / "work", tmp_path / "candidates.csv"
+    assert main(["prepare", "pairs", "-i", str(SAMPLE_INPUT), "--work-dir", str(work)]) == 0
+    flags = [
+        "--work-dir",
+        str(work),
+        "--checkpoints",
+        str(CHECKPOINT_DIR),
+        "--device",
+        "cpu",
+        "-o",
+        str(output),
+    ]
+    for name in reversed(SAMPLE_MAP):  # one after the other, which keeps the rows of the others
+        assert main(["study", "candidates", f"--scorer={name}", *flags]) == 0
+    table = pd.read_csv(output)
+    assert table.columns.tolist() == ["scorer", "pool", "rule", "MRR@20", "MAP@20", "nDCG@20"]
+    assert table["scorer"].unique().tolist() == [*SAMPLE_MAP]
+    values = table.set_index(["pool", "rule", "scorer"])["MAP@20"]
+    settings = ("split", "least_similar"), ("collection", "least_similar"), ("collection", "random")
+    for name, expected in SAMPLE_MAP.items():
+        assert [values[*pair, name] for pair in settings] == pytest.approx(expected, abs=0.1)
+
+
+def test_unknown_scorers_are_refused(
+    prepared_work_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["study", "candidates", "--scorer", "knmr", "--work-dir", str(prepared_work_dir)]) == 2
+    )
+    assert "unknown scorer 'knmr'; did you mean 'knrm'" in capsys.readouterr().err
+
+
+def test_log_has_the_metrics_with_every_pool_and_rule(prepared_work_dir: Path) -> None:
+    def validate(settings: CandidateSettings) -> dict[str, float]:
+        recipe = replace(
+            Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()),
+            validation=settings,
+        )
+        trainee = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
+        with torch.no_grad():  # more similar premises get higher scores
+            trainee.network.linear.weight.fill_(1.0)
+        return recipe.task.build_task(recipe, trainee, prepared_work_dir, CPU).validate(
+            trainee.network, 1
+        )
+
+    logged = validate(CandidateSettings(log_all=True))
+    separate = {(settings.pool, settings.rule): validate(settings) for settings in ALL_SETTINGS}
+    assert len({metrics["MAP@20"] for metrics in separate.values()}) == len(separate) == 4
+    expected = separate["collection", "random"]
+    for (pool, rule), metrics in separate.items():
+        expected |= {
+            f"{measure} ({pool}, {rule})": value
+            for measure, value in metrics.items()
+            if "(" not in measure
+        }
+    assert logged == expected

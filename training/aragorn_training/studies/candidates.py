@@ -1,0 +1,156 @@
+"""Validate networks and untrained scorers with every pool and rule of negatives.
+
+Entezari 2020 (sections 3.2.3, 3.3, 4.2) does not say from which arguments the 100 negatives of a
+validation query are drawn.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from aragorn.errors import UsageError, suggest
+from aragorn.inference.device import choose_device, choose_precision, move_to_device
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.options import option
+from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
+from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
+from aragorn.text.vocabulary import InputUnit, Vocabulary
+
+from aragorn_training.data.candidates import ALL_SETTINGS
+from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
+from aragorn_training.data.work_directory import iter_rows
+from aragorn_training.fitting.recipe import EncoderSettings
+from aragorn_training.fitting.validation import (
+    CandidateScorer,
+    build_encoder_scorer,
+    build_ranker_scorer,
+    score_bm25,
+    validate_candidates,
+)
+from aragorn_training.options import CheckpointOptions, PrecisionOptions, StudyOptions
+
+ENCODER, BM25 = "encoder, untrained", "BM25, untrained"
+NEGATIVE_COUNT, LENGTH = "-times used as a training negative", "text length"
+SCORERS = (*ENSEMBLE_MEMBERS, ENCODER, BM25, NEGATIVE_COUNT, LENGTH)
+ENCODER_LENGTHS = MaxLengths(20, 180)  # word pieces; those of the BERT networks
+# of the result file
+KEY, ORDER, FILE, DIGITS = "scorer", SCORERS, "candidates.csv", 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions, PrecisionOptions, CheckpointOptions):
+    """Options of the study."""
+
+    scorers: tuple[str, ...] = option(
+        SCORERS,
+        "--scorer",
+        metavar="NAME",
+        help="network, or other scorer of the table; repeatable (default: all)",
+    )
+
+    @property
+    def replaced(self) -> list[str]:
+        """Scorers whose rows are replaced."""
+        return list(self.scorers)
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Measure scorers on the validation queries with every pool and rule of negatives.
+
+    Returns:
+        Rows of `measure_scorer`.
+
+    Raises:
+        UsageError: If a scorer is unknown.
+    """
+    for name in options.scorers:
+        if name not in SCORERS:
+            raise UsageError(f"unknown scorer {name!r}; {suggest(name, SCORERS)}")
+    device = choose_device(options.device)
+    precision = choose_precision(options.precision, device)
+    work_dir = options.work_dir
+    return pd.concat(
+        [
+            measure_scorer(name, work_dir, options.checkpoint_dir, device, precision)
+            for name in options.scorers
+        ]
+    )
+
+
+def measure_scorer(
+    name: str,
+    work_dir: Path,
+    checkpoints: Path,
+    device: torch.device,
+    cpu_precision: torch.dtype | None = None,
+) -> pd.DataFrame:
+    """Measure a scorer on the validation queries with every pool and rule of negatives.
+
+    Args:
+        name: Name of a network, or of another scorer in SCORERS.
+        work_dir: Working directory prepared by `prepare pairs`.
+        checkpoints: Directory of the networks' checkpoints.
+        device: Device to compute on.
+        cpu_precision: Precision of BERT encoders on a CPU; None: float32.
+
+    Returns:
+        One row per pool and rule, `scorer pool rule MRR@20 MAP@20 nDCG@20`; measures in percent.
+
+    Raises:
+        InputError: If the working directory is not prepared.
+        CheckpointError: If the checkpoint is missing or damaged.
+    """
+    score, unit, tokeniser = _build_scorer(name, work_dir, checkpoints, device, cpu_precision)
+    rows = []
+    for settings in ALL_SETTINGS:
+        queries = load_validation_queries(work_dir, unit, tokeniser, settings)
+        metrics, _ = validate_candidates(queries, np.arange(len(queries.candidates)), score)
+        rows.append({"scorer": name, **settings.names, **metrics})
+    return pd.DataFrame(rows)
+
+
+def _build_scorer(
+    name: str,
+    work_dir: Path,
+    checkpoints: Path,
+    device: torch.device,
+    cpu_precision: torch.dtype | None,
+) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
+    """Build a scorer; return it with the unit and the tokeniser of the texts that it reads."""
+    if name in ENSEMBLE_MEMBERS:
+        checkpoint = load_checkpoint(checkpoints / name)
+        ranker = move_to_device(checkpoint.network, device, cpu_precision)
+        return build_ranker_scorer(ranker, device), ranker.token_unit, checkpoint.tokeniser
+    if name == ENCODER:
+        pretrained = PretrainedEncoder(EncoderSettings().name)
+        tokeniser = WordPieceTokeniser.load(pretrained.folder, ENCODER_LENGTHS)
+        return build_encoder_scorer(pretrained, device), "pieces", tokeniser
+    scorers = {
+        BM25: score_bm25,
+        LENGTH: _score_length,
+        NEGATIVE_COUNT: _build_negative_count_scorer(work_dir),
+    }
+    return scorers[name], "words", WordTokeniser(Vocabulary(()), MaxLengths())
+
+
+def _score_length(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+    """Score candidates by their number of words."""
+    lengths = np.array([len(words) for words in queries.premise_words], dtype=float)
+    return np.asarray(lengths[queries.candidates[query_rows]])
+
+
+def _build_negative_count_scorer(work_dir: Path) -> CandidateScorer:
+    """Return a scorer that ranks premises first that are never a negative in training, whatever the
+    query."""
+    rows = iter_rows(work_dir / "train.words.parquet", ["negatives"], work_dir)
+    counts = Counter(row["negatives"][0] for row in rows)
+
+    def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+        scores = -np.array([counts[docno] for docno in queries.docnos], dtype=float)
+        return np.asarray(scores[queries.candidates[query_rows]])
+
+    return score
