@@ -27,8 +27,7 @@ from aragorn.index import dense, inverted, latent, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.models.bert import BERTRanker
 from aragorn.models.ranker import Ranker

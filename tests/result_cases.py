@@ -28,9 +28,9 @@ from aragorn.index.conclusions import ConclusionIndex
 from aragorn.index.latent import LatentIndex, build_latent_index
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import BM25, RM3, Dirichlet
-from aragorn.inference import checkpoint_io, enrichment, pair_scoring
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
+from aragorn.inference import checkpoint, enrichment, pair_scoring
+from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint, load_checkpoint
+from aragorn.inference.pair_scoring import score_texts
 from aragorn.io import collection, document_store, runs, tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
@@ -320,7 +320,7 @@ def load_and_score() -> Any:
             checkpoint = load_checkpoint(directory)
             pairs = [(QUERIES[0], text) for text in TEXTS]
             ids = [[*map(int, checkpoint.tokeniser.encode_premise(text))] for text in TEXTS]
-            results += [ids, checkpoint.score(pairs).tolist()]
+            results += [ids, score_texts(checkpoint, pairs).tolist()]
         return results
 
 
@@ -329,7 +329,7 @@ def score_in_batches() -> Any:
     checkpoints = (
         RankerCheckpoint(*build_ranker(name), "") for name in ("knrm", "gru", "vanilla_bert")
     )
-    return [checkpoint.score(pairs).tolist() for checkpoint in checkpoints]
+    return [score_texts(checkpoint, pairs).tolist() for checkpoint in checkpoints]
 
 
 def enrich() -> Any:
@@ -483,7 +483,7 @@ CASES: dict[str, Case] = {
     "term_index": Case((inverted, lexical), count_terms),
     "lexical_scores": Case((weighting,), score_lexically, 1e-9),
     "bert": Case((BERTNetwork,), encode_with_bert, 1e-5),
-    "loading": Case((checkpoint_io,), load_and_score, 1e-5),
+    "loading": Case((checkpoint,), load_and_score, 1e-5),
     "pair_scores": Case((pair_scoring,), score_in_batches, 1e-5),
     "word_frequencies": Case((enrichment,), enrich),
     "dense": Case((dense,), encode_and_search, 1e-3),

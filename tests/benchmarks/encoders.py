@@ -13,12 +13,11 @@ import torch
 from aragorn.engine.base import CPU
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
+from aragorn.inference.checkpoint import load_checkpoint, load_tagger
 from aragorn.inference.device import choose_precision, move_to_device
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.inference.ranker_checkpoint import load_checkpoint
-from aragorn.inference.tagger_checkpoint import load_tagger
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.text.tokenisers import WordPieceTokeniser

@@ -17,7 +17,7 @@ from aragorn.engine.ray_engine import RayEngine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.index.dense import encode_shard
-from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25

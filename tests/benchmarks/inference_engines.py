@@ -19,6 +19,7 @@ import torch
 from aragorn.engine.base import CPU
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
+from aragorn.inference.checkpoint import load_checkpoint, load_tagger
 from aragorn.inference.device import (
     batch_by_length,
     batch_by_tokens,
@@ -27,8 +28,6 @@ from aragorn.inference.device import (
 )
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
-from aragorn.inference.ranker_checkpoint import load_checkpoint
-from aragorn.inference.tagger_checkpoint import load_tagger
 from aragorn.io.dataset import Dataset
 from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad

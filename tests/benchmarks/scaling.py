@@ -8,7 +8,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25

@@ -16,7 +16,7 @@ import torch
 from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index.dense import get_dense_ranker
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search.corpus import Corpus

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from aragorn.engine.base import CPU
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import PaddedTexts
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.text.vocabulary import UNKNOWN_ID

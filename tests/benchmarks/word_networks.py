@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
+from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.inference.pair_scoring import TokenCache, score_documents
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR

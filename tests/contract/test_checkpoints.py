@@ -14,7 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 from aragorn.errors import CheckpointError, InsufficientMemoryError
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import CheckpointStore, iter_components
 

@@ -12,7 +12,7 @@ import yaml
 from aragorn import __version__
 from aragorn.__main__ import main
 from aragorn.fusion.weighted_sum import WeightedSum
-from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.output.source_code import describe_source_code
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import read_config

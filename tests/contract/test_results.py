@@ -12,8 +12,8 @@ from aragorn import versions
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.index import latent
-from aragorn.inference import checkpoint_io, ranker_checkpoint
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference import checkpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.models import taggers
 from aragorn.models.rankers import get_ranker_class, list_rankers
@@ -94,7 +94,7 @@ def test_keys_load_no_network(execution: Execution, monkeypatch: Patch) -> None:
         raise AssertionError("a network was loaded")
 
     monkeypatch.setattr(RankerCheckpoint, "load", fail)
-    monkeypatch.setattr(ranker_checkpoint, "load_checkpoint", fail)
+    monkeypatch.setattr(checkpoint, "load_checkpoint", fail)
     keys = compute_keys(execution)
     assert len({*keys.values()}) == len(SYSTEMS)
 
@@ -126,7 +126,7 @@ def test_keys_of_scores_contain_the_version_of_loading(
     monkeypatch.setattr(execution, "get_pair_parts", lambda *parts: names.append(parts))
     pairs = execution.get_ranking(SYSTEMS["bm25"].stage)[["qid", "docno"]][:2]
     scores = [stage.score(execution, pairs)]
-    monkeypatch.setattr(checkpoint_io, "VERSION", 2)
+    monkeypatch.setattr(checkpoint, "VERSION", 2)
     scores.append(stage.score(execution, pairs))
     assert names[0] != names[1]
     np.testing.assert_array_equal(*scores)

@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 from aragorn.__main__ import main as aragorn
 from aragorn.errors import CheckpointError, OutputError
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main
 from aragorn_training.fitting.initialisation import read_encoder_config

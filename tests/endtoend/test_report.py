@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from aragorn.__main__ import main as aragorn
-from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
+from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
@@ -181,7 +182,9 @@ def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> No
         section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
         assert len(rows) > 5
-        scores = network.score([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
+        scores = score_texts(
+            network, [(query, documents.loc[docno, "premise"]) for docno, _ in rows]
+        )
         quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
         for label, extreme in (("highest", max), ("lowest", min)):
             [marked] = [docno for docno, text in rows if f"{label} quality" in text]

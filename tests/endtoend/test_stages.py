@@ -13,7 +13,7 @@ from aragorn.__main__ import main
 from aragorn.engine.base import CPU
 from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.runs import read_run
 from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System

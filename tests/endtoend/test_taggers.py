@@ -13,8 +13,8 @@ import pytest
 import torch
 from aragorn.engine.base import CPU
 from aragorn.explain import explain
+from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.inference.enrichment import enrich_texts
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.models.taggers.targer import TARGER
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.lexical import LexicalStage

@@ -12,7 +12,7 @@ import pytest
 import torch
 from aragorn.engine.base import CPU
 from aragorn.errors import InputError
-from aragorn.inference.ranker_checkpoint import load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.rankings import truncate_rankings
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.text.normalisation import tokenise_premise

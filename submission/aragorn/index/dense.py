@@ -26,6 +26,7 @@ from aragorn.index.vectors import (
     encoding_listener,
     hash_text,
 )
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import (
     batch_by_shape,
     get_max_batch_tokens,
@@ -33,7 +34,6 @@ from aragorn.inference.device import (
     move_to_device,
     use_single_thread,
 )
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.models.network import is_full_precision
 from aragorn.models.padding import TokenIds, pad
 from aragorn.models.ranker import DenseRanker

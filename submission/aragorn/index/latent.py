@@ -18,8 +18,8 @@ from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import abbreviate
 from aragorn.index.inverted import SparseMatrix, select_top_k, write_matrix
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import map_batches, use_single_thread
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
 from aragorn.models.padding import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.rankings import MAX_DEPTH

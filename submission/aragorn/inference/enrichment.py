@@ -13,8 +13,8 @@ import torch
 from aragorn.cache import Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.shards import Shard, compute_shards
+from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.tagger import TokenAnnotation
 
 VERSION = 1  # of word frequencies of the same tagger

@@ -1,6 +1,6 @@
 """Score pairs in cached shards, reproducibly; topics and documents are tokenised once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from aragorn.cache import Parts, decode_npy, encode_npy
-from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError
-from aragorn.inference.checkpoint_io import NetworkCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread
 from aragorn.models.padding import PaddedTexts, TokenIds
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
@@ -70,8 +70,6 @@ class TokenCache:
 
 
 GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
-
-LoadedRanker = NetworkCheckpoint[Ranker, Tokeniser]
 
 
 @dataclass(frozen=True)
@@ -247,7 +245,7 @@ class SiameseScorer(PairScorer):
 def score_documents(
     pairs: pd.DataFrame,
     token_cache: TokenCache,
-    checkpoint: LoadedRanker,
+    checkpoint: RankerCheckpoint,
     device: torch.device,
     parts: Parts | None,
     engine: Engine = LOCAL_ENGINE,
@@ -293,6 +291,22 @@ def score_documents(
             "ranker"
         )
     return scores
+
+
+def score_texts(
+    checkpoint: RankerCheckpoint, pairs: Sequence[tuple[str, str]], device: torch.device = CPU
+) -> np.ndarray:
+    """Move a ranker to the device, and compute the scores (N,) float32 of pairs of raw query and
+    premise texts.
+
+    >>> knrm = load_checkpoint(Path("checkpoints/knrm"))
+    >>> score_texts(knrm, [("Should zoos exist?", "Zoos keep animals in cages.")])
+    """
+    tokeniser = checkpoint.tokeniser
+    queries = {query: tokeniser.encode_query(query) for query, _ in pairs}
+    premises = {premise: tokeniser.encode_premise(premise) for _, premise in pairs}
+    tokenised_pairs = TokenisedPairs.from_keys(pairs, queries, premises)
+    return score_pairs(checkpoint.network.to(device), tokenised_pairs, device)
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
-from aragorn.inference import checkpoint_io, enrichment
+from aragorn.inference import checkpoint, enrichment
+from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.inference.enrichment import (
     FrequencyLoader,
     WordFrequencies,
@@ -18,7 +19,6 @@ from aragorn.inference.enrichment import (
     enrich_collection,
     enrich_separately,
 )
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.systems.execution import CheckpointStore, Component, Execution
 from aragorn.text import normalisation, passages, surface_tokens
@@ -31,7 +31,7 @@ class Enrichment(Component):
     """The index terms, annotations and weights that a tagger assigns to documents."""
 
     version = 1
-    sources = (normalisation, passages, surface_tokens, checkpoint_io, enrichment)
+    sources = (normalisation, passages, surface_tokens, checkpoint, enrichment)
     libraries = ("numpy", "torch", "tokenizers")
     checkpoint: str
 

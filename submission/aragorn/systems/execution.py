@@ -21,7 +21,7 @@ from aragorn.cache import Cache, Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError, as_memory_errors
 from aragorn.explanation import Explanation
-from aragorn.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint, read_fingerprint
+from aragorn.inference.checkpoint import LoadedCheckpoint, NetworkCheckpoint, read_fingerprint
 from aragorn.inference.pair_scoring import TokenCache
 from aragorn.io import collection, runs, tirex, touche
 from aragorn.io.dataset import Dataset

@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 
 from aragorn.explanation import Explanation, Row
-from aragorn.inference import checkpoint_io, pair_scoring
+from aragorn.inference import checkpoint, pair_scoring
+from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.inference.pair_scoring import TokenisedPairs, score_documents, score_pairs
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import PaddedTexts, pad
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
 from aragorn.text import normalisation, tokenisers
@@ -28,7 +28,7 @@ class NetworkStage(Stage):
     sources: ClassVar[tuple[ModuleType, ...]] = (
         normalisation,
         tokenisers,
-        checkpoint_io,
+        checkpoint,
         pair_scoring,
     )
     libraries = ("numpy", "pandas", "torch", "tokenizers")

@@ -14,8 +14,8 @@ from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import choose_device
-from aragorn.inference.ranker_checkpoint import load_checkpoint
 from ray import cloudpickle
 
 from tests.conftest import Capture, Patch, write_tiny_ranker

@@ -9,7 +9,7 @@ import torch
 from aragorn.cache import Cache
 from aragorn.engine.base import CPU
 from aragorn.index.latent import LatentIndex, build_latent_index, search
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.models.padding import pad
 from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH

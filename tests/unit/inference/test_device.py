@@ -11,13 +11,13 @@ import pytest
 import torch
 from aragorn.cpu_cores import count_cpu_cores
 from aragorn.errors import UsageError
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import (
     batch_by_tokens,
     choose_precision,
     compute_or_split,
     limit_threads,
 )
-from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
 from torch import Tensor

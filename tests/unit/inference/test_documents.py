@@ -17,10 +17,9 @@ from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
+from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
-from aragorn.inference.pair_scoring import TokenCache, score_documents
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
+from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
@@ -56,7 +55,7 @@ def score(
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     expected = [
-        float(knrm.score([(queries[qid], premises[docno])])[0])
+        float(score_texts(knrm, [(queries[qid], premises[docno])])[0])
         for qid, docno in CANDIDATES.to_numpy()
     ]
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from aragorn import __version__
 from aragorn.errors import CheckpointError, OutputError, UsageError
-from aragorn.inference.checkpoint_io import (
+from aragorn.inference.checkpoint import (
     PROBE_FILE,
     WEIGHTS_FILE,
     NetworkCheckpoint,

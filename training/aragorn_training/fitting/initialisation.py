@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from aragorn.errors import CheckpointError, UsageError
+from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint, load_checkpoint
 from aragorn.inference.pretrained import (
     CONFIG_FILE,
     TOKENISER_FILE,
     WEIGHTS_FILE,
     PretrainedEncoder,
 )
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.bert import BERTNetwork, BERTRanker
 from aragorn.models.network import Network
 from aragorn.models.ranker import LatentRanker, Ranker

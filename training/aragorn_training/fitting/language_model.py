@@ -14,13 +14,13 @@ from typing import Any, Self
 import msgspec
 import torch
 from aragorn.errors import CheckpointError, abbreviate
-from aragorn.inference.checkpoint_io import (
+from aragorn.inference.checkpoint import (
+    PROBE_TEXTS,
     PROBE_TEXTS_CHANGED,
+    TOLERANCE,
     NetworkCheckpoint,
     build_from_config,
 )
-from aragorn.inference.ranker_checkpoint import TOLERANCE
-from aragorn.inference.tagger_checkpoint import PROBE_TEXTS
 from aragorn.models.taggers.targer import TARGER
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from aragorn.errors import TrainingError, UsageError
-from aragorn.inference.checkpoint_io import NetworkCheckpoint
+from aragorn.inference.checkpoint import NetworkCheckpoint
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import Network
 from torch import Tensor

@@ -14,7 +14,7 @@ from aragorn import __version__
 from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.fusion.weighted_sum import Member, WeightedSum
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.checkpoint_directory import (

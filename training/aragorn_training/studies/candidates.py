@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import torch
 from aragorn.errors import UsageError, suggest
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import choose_device, choose_precision, move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.options import option
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser

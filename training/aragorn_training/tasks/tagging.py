@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from aragorn.errors import UsageError
+from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint
 from aragorn.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
 from aragorn.models.padding import pad
 from aragorn.models.taggers.targer import TARGER

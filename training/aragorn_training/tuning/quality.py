@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from aragorn.errors import UsageError
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
+from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.qrels import read_qrels
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
@@ -190,7 +191,9 @@ def evaluate_webis_topics(
         ).encode()
     )
     parts = execution.cache.parts("scores-webis", key.hexdigest())
-    quality = parts.get_or_build_array("quality", lambda: network.score(pairs, execution.device))
+    quality = parts.get_or_build_array(
+        "quality", lambda: score_texts(network, pairs, execution.device)
+    )
     questions = np.array(
         [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]
     )

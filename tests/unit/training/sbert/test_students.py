@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.inference.ranker_checkpoint import load_checkpoint
 from aragorn.models.padding import pad
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main

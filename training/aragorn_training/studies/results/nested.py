@@ -17,7 +17,7 @@ import pandas as pd
 from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.index.lexical import LexicalParameters
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint
+from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from aragorn.systems.catalogue import SYSTEMS

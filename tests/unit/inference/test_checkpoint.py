@@ -11,9 +11,13 @@ import pytest
 import torch
 from aragorn.engine.base import CPU
 from aragorn.errors import CheckpointError
-from aragorn.inference.checkpoint_io import NetworkCheckpoint
-from aragorn.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from aragorn.inference.tagger_checkpoint import TaggerCheckpoint, load_tagger
+from aragorn.inference.checkpoint import (
+    NetworkCheckpoint,
+    RankerCheckpoint,
+    TaggerCheckpoint,
+    load_checkpoint,
+    load_tagger,
+)
 from aragorn.systems.execution import CheckpointStore
 from safetensors.torch import load, save
 

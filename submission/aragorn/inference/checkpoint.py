@@ -1,10 +1,11 @@
-"""Load network checkpoints, which contain everything that inference needs and a probe that verifies
-the output.
+"""Load checkpoints of networks, which contain everything that inference needs and a probe that
+verifies the output.
 
-config.json         code version, name and Config of the network, and fields of the checkpoint
-format model.safetensors   weights without frozen layers of the pretrained encoder; embeddings and
-encoders in float16 vocabulary.txt or tokenizer.json: tokeniser
-probe.json          edge-case inputs with expected outputs
+config.json         code version, name and Config of the network; a ranker's maximum text lengths
+model.safetensors   weights without frozen layers of the pretrained encoder; embeddings and encoders
+                    in float16
+vocabulary.txt or tokenizer.json: tokeniser
+probe.json          edge-case texts with expected scores, or annotations of their tokens
 metrics.json        validation metrics
 provenance.json     training data and settings; hashes of the files above
 README.md           model card
@@ -16,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -25,10 +27,15 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from aragorn.errors import CheckpointError
+from aragorn.errors import CheckpointError, abbreviate
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import Network, StoredTokeniser
+from aragorn.models.padding import pad
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers import get_ranker_class
+from aragorn.models.tagger import PassageTokeniser, Tagger, TokenAnnotation
+from aragorn.models.taggers import get_tagger_class
 from aragorn.storage.atomic_files import read_regular
 from aragorn.storage.checkpoint_directory import (
     CONFIG,
@@ -38,6 +45,7 @@ from aragorn.storage.checkpoint_directory import (
     require_hashes,
     verify_files,
 )
+from aragorn.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
 
 VERSION = 1  # of what is loaded from the same checkpoint
 
@@ -47,6 +55,41 @@ TOKENISER_FILES = ("vocabulary.txt", "tokenizer.json")
 PROBE_TEXTS_CHANGED = (
     "the stored probe texts differ from those of this version; retrain the network"
 )
+
+# absolute for scores up to 1, relative above; differences between machines are smaller
+TOLERANCE = 1e-4
+
+PROBE_PAIRS = (
+    (
+        "Should teachers get tenure?",
+        "Teachers, who work hard, should get tenure: it protects them.",
+    ),
+    (
+        "To be, or not to be?",
+        "To be or not to be: that is the question!!! that that is the question",
+    ),
+    (
+        "Don't ban women’s 9/11 memorials",
+        "The women's memorial cost $1,000,000 in 2011; see http://example.org/a?b=1 for it.",
+    ),
+    ("zzyzx qwrtp", "brzgl frmpf"),
+    ("", "an argument without a question"),
+    ("abortion", ""),
+    (
+        "École 東京 😀 naïve",
+        "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890",
+    ),
+    ("long " * 50, "gun control saves lives and guns " * 100),
+    (  # decomposed and full-width letters, a soft hyphen, a zero-width space
+        "Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?",
+        "Teach\u00aders of E\u0301coles, zo\u200bos \uff01",
+    ),
+)
+PROBE_SENTENCES = (
+    "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what "
+    "… " * 20
+)
+PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
@@ -251,3 +294,156 @@ def _load_frozen_weights(
         for name, tensor in encoder.load_encoder_weights().items()
         if name in frozen_names
     }
+
+
+class RankerProbe(msgspec.Struct):
+    """A probe pair with the expected token ids and score."""
+
+    query: str
+    premise: str
+    query_ids: list[int]
+    premise_ids: list[int]
+    score: float
+
+    def check_reproduced(self, file: Path, recomputed: Self) -> None:
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
+        if (self.query, self.premise) != (recomputed.query, recomputed.premise):
+            raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
+        has_same_ids = (self.query_ids, self.premise_ids) == (
+            recomputed.query_ids,
+            recomputed.premise_ids,
+        )
+        if not (
+            has_same_ids
+            and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))
+        ):
+            raise CheckpointError(
+                f"{file}: for the query '{abbreviate(self.query)}' this code computes "
+                f"{recomputed.describe()}, but the checkpoint stores {self.describe()}; the text "
+                "processing or the network has changed: retrain the ranker"
+            )
+
+    def describe(self) -> str:
+        """Return the abbreviated token ids and the score as text."""
+        query, premise = (
+            abbreviate(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids)
+        )
+        return f"ids [{query}], [{premise}] and score {self.score:.6g}"
+
+
+class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of a ranker checkpoint's config.json, except the version."""
+
+    ranker: str
+    config: dict[str, Any]
+    lengths: MaxLengths
+    pretrained: EncoderReference | None = None
+
+
+class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
+    """A loaded ranker and its tokeniser."""
+
+    name_key = "ranker"
+    probe_type = RankerProbe
+
+    find_network_class = staticmethod(get_ranker_class)
+
+    @classmethod
+    def build(cls, directory: Path, config: Any) -> tuple[Ranker, Tokeniser]:
+        fields = msgspec.convert(config, RankerConfig)
+        ranker = build_from_config(get_ranker_class(fields.ranker), fields.config)
+        return ranker, TOKENISERS[ranker.token_unit].load(directory, fields.lengths)
+
+    @staticmethod
+    def run_probe(network: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
+        """Compute the token ids and score of each probe pair, one pair at a time."""
+        entries = []
+        for query, premise in PROBE_PAIRS:
+            query_ids = tokeniser.encode_query(query)
+            premise_ids = tokeniser.encode_premise(premise)
+            score = network(*pad([query_ids]), *pad([premise_ids])).item()
+            entries.append(RankerProbe(query, premise, query_ids, premise_ids, score))
+        return entries
+
+
+load_checkpoint = RankerCheckpoint.load
+
+
+class TaggerConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of a tagger checkpoint's config.json, except the version."""
+
+    tagger: str
+    config: dict[str, Any]
+    pretrained: EncoderReference | None = None
+
+
+class TaggerProbe(msgspec.Struct):
+    """A probe text with the expected annotations of each passage."""
+
+    text: str
+    passages: list[list[TokenAnnotation]]
+
+    def check_reproduced(self, file: Path, recomputed: Self) -> None:
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
+        if self.text != recomputed.text:
+            raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
+        stored_tokens, current_tokens = (
+            list(chain.from_iterable(probe.passages)) for probe in (self, recomputed)
+        )
+        mismatch = next(
+            (
+                pair
+                for pair in zip_longest(stored_tokens, current_tokens)
+                if None in pair or _differs(*pair)
+            ),
+            None,
+        )
+        stored_sizes, current_sizes = (
+            list(map(len, probe.passages)) for probe in (self, recomputed)
+        )
+        if mismatch or stored_sizes != current_sizes:
+            expected, actual = mismatch or (
+                f"passages of {stored_sizes} tokens",
+                f"passages of {current_sizes} tokens",
+            )
+            raise CheckpointError(
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {actual}, but the "
+                f"checkpoint stores {expected}; the text processing or the network has changed: "
+                "retrain the tagger"
+            )
+
+
+def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
+    """Return whether two annotations differ in weight by more than the tolerance, or in any other
+    field."""
+    tolerance = TOLERANCE * max(1, abs(stored.weight))
+    return (
+        stored._replace(weight=current.weight) != current
+        or abs(stored.weight - current.weight) > tolerance
+    )
+
+
+class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
+    """A loaded tagger and its passage tokeniser."""
+
+    name_key = "tagger"
+    probe_type = TaggerProbe
+
+    find_network_class = staticmethod(get_tagger_class)
+
+    @classmethod
+    def build(cls, directory: Path, config: Any) -> tuple[Tagger[Any], PassageTokeniser[Any]]:
+        fields = msgspec.convert(config, TaggerConfig)
+        tagger = build_from_config(get_tagger_class(fields.tagger), fields.config)
+        return tagger, tagger.tokeniser_class.load(directory, tagger.config)
+
+    @staticmethod
+    def run_probe(network: Tagger[Any], tokeniser: PassageTokeniser[Any]) -> list[TaggerProbe]:
+        """Annotate the passages of each probe text, one passage at a time."""
+        return [
+            TaggerProbe(text, [network.annotate([passage])[0] for passage in tokeniser.split(text)])
+            for text in PROBE_TEXTS
+        ]
+
+
+load_tagger = TaggerCheckpoint.load
