@@ -223,16 +223,19 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
     )
     execution, unreduced = execute(), LexicalStage("dirichlet")
     plain, reduced = unreduced.get_index(execution), STAGE.get_index(execution)
-    assert (reduced.terms, reduced.lengths.tolist()) == (plain.terms, plain.lengths.tolist())
+    assert sorted(reduced.terms) == sorted(plain.terms)
+    assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
-        np.testing.assert_array_equal(
-            reduced.by_document.get_row(row), plain.by_document.get_row(row)
-        )
+        counts = [
+            dict(zip(terms, frequencies.tolist(), strict=True))
+            for terms, frequencies in (index.get_document_terms(row) for index in (reduced, plain))
+        ]
+        assert counts[0] == counts[1]
     assert (
         execution.get_ranking(STAGE)["docno"].tolist()
         == execution.get_ranking(unreduced)["docno"].tolist()
     )
-    assert 0 < filtered.token_count < plain.token_count
+    assert 0 < filtered.total_length < plain.total_length
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
 
