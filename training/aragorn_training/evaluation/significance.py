@@ -5,9 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from aragorn.errors import pluralise
-from scipy.stats import bootstrap, permutation_test, ttest_rel
+from scipy.stats import bootstrap, ttest_rel
 
-N_SAMPLES = 10_000  # number of bootstrap samples, and of random sign flips
+N_SAMPLES = 10_000  # number of bootstrap samples, and of random assignments of signs
+MAX_EXACT_TOPICS = 16  # topics that differ; with more, signs are drawn at random
+MAX_DRAWS = 2**20  # numbers that are drawn at once, which bounds the memory
+TOLERANCE = 1e-12  # of rounding; smaller differences are none
 CONFIDENCE = 0.95
 SEED = 0
 MIN_TOPICS = 2  # for an interval or a test
@@ -46,9 +49,9 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
         One row per run but the baseline, over topics with values of both: `n_topics`, `difference`
             of means, two-sided p of
         the paired t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker,
-        Allan, Carterette 2007), and both after Holm's correction for the number of runs
-        (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two topics or constant
-        differences.
+        Allan, Carterette 2007), and both after Holm's correction for the number of tested runs
+        (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two topics and if no topic
+        differs; `p_t` also for constant differences, which have no variance.
     """
     rows = {}
     for name, column in values.items():
@@ -57,11 +60,15 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
         paired_values = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
         pair = paired_values["run"].to_numpy(float), paired_values["baseline"].to_numpy(float)
         differences = pair[0] - pair[1]
-        is_testable = len(paired_values) >= MIN_TOPICS and _varies(differences)
+        is_testable = len(differences) >= MIN_TOPICS and bool(
+            (np.abs(differences) > TOLERANCE).any()
+        )
         rows[name] = {
-            "n_topics": len(paired_values),
-            "difference": differences.mean() if len(paired_values) else np.nan,
-            "p_t": float(ttest_rel(*pair).pvalue) if is_testable else np.nan,
+            "n_topics": len(differences),
+            "difference": differences.mean() if len(differences) else np.nan,
+            "p_t": float(ttest_rel(*pair).pvalue)
+            if is_testable and _varies(differences)
+            else np.nan,
             "p_randomisation": _test_by_randomisation(differences) if is_testable else np.nan,
         }
     table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype(
@@ -70,6 +77,23 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     for test in ("p_t", "p_randomisation"):
         table[f"{test}_holm"] = apply_holm_correction(table[test].to_numpy(float))
     return table
+
+
+def describe_untested_runs(tests: pd.DataFrame) -> list[str]:
+    """Return a sentence for each run that a test of `compare_with_baseline` leaves out, and Holm's
+    correction with it."""
+    lines = []
+    for run, row in tests.iterrows():
+        if row["n_topics"] < MIN_TOPICS:
+            test, cause = "test", f"fewer than {MIN_TOPICS} topics"
+        elif np.isnan(row["p_randomisation"]):
+            test, cause = "test", "no topic differs"
+        elif np.isnan(row["p_t"]):
+            test, cause = "t-test", "constant differences"
+        else:
+            continue
+        lines.append(f"no {test} for {run}: {cause}; not counted in its Holm correction")
+    return lines
 
 
 def format_sample_size_warning(n_topics: int) -> str:
@@ -96,22 +120,44 @@ def apply_holm_correction(p: np.ndarray) -> np.ndarray:
 
 
 def _varies(values: np.ndarray) -> bool:
-    return bool(np.ptp(values) >= 1e-12)
+    return bool(np.ptp(values) > TOLERANCE)
 
 
 def _bootstrap_mean(values: np.ndarray) -> tuple[float, float]:
     options = {"n_resamples": N_SAMPLES, "confidence_level": CONFIDENCE, "method": "percentile"}
+    batch = _split_samples(len(values))[0]
     interval = bootstrap(
-        (values,), np.mean, rng=np.random.default_rng(SEED), **options
+        (values,), np.mean, rng=np.random.default_rng(SEED), batch=batch, **options
     ).confidence_interval
     return interval.low, interval.high
 
 
+def _split_samples(n_topics: int) -> list[int]:
+    """Return the sizes of batches of N_SAMPLES samples of `n_topics` values."""
+    size = max(1, MAX_DRAWS // n_topics)
+    return [min(size, N_SAMPLES - start) for start in range(0, N_SAMPLES, size)]
+
+
 def _test_by_randomisation(differences: np.ndarray) -> float:
-    # random signs
-    options = {"permutation_type": "samples", "vectorized": True, "n_resamples": N_SAMPLES}
-    return float(
-        permutation_test(
-            (np.sort(differences),), np.mean, rng=np.random.default_rng(SEED), **options
-        ).pvalue
-    )
+    """Return the two-sided p of the paired randomisation test of differences (topics,).
+
+    p is the share of all assignments of signs to the absolute differences whose sum is at least as
+    far from 0 as the observed one; of N_SAMPLES random ones and the observed one if more than
+    MAX_EXACT_TOPICS topics differ. Reversed differences have the same p.
+    """
+    # sorted, so that random signs do not depend on the order of topics
+    magnitudes = np.sort(np.abs(differences[np.abs(differences) > TOLERANCE]))
+    total = magnitudes.sum()
+    threshold = abs(differences.sum()) - TOLERANCE * max(1.0, total)
+    if len(magnitudes) <= MAX_EXACT_TOPICS:
+        sums = np.zeros(1)
+        for magnitude in magnitudes:
+            sums = np.concatenate([sums - magnitude, sums + magnitude])
+        return float(np.mean(np.abs(sums) >= threshold))
+    rng = np.random.default_rng(SEED)
+    n_extreme = 1  # the observed signs
+    for size in _split_samples(len(magnitudes)):
+        is_positive = rng.integers(2, size=(size, len(magnitudes)), dtype=np.int8)
+        sums = 2 * (is_positive @ magnitudes) - total
+        n_extreme += int(np.sum(np.abs(sums) >= threshold))
+    return n_extreme / (N_SAMPLES + 1)

@@ -13,9 +13,9 @@ from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
-    MIN_TOPICS,
     bootstrap_means,
     compare_with_baseline,
+    describe_untested_runs,
     format_sample_size_warning,
 )
 from aragorn_training.formatting import format_value
@@ -176,13 +176,7 @@ def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
                 f"{qrels}: {measure} vs. {baseline}"
             )
             sections.append(_format_table(by_run, 4))
-            for run, n_topics in by_run.loc[by_run["p_randomisation"].isna(), "n_topics"].items():
-                cause = (
-                    "constant differences"
-                    if n_topics >= MIN_TOPICS
-                    else f"fewer than {MIN_TOPICS} topics"
-                )
-                sections.append(f"no test for {run}: {cause}")
+            sections += describe_untested_runs(by_run)
     return sections
 
 

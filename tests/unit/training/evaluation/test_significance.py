@@ -2,6 +2,7 @@
 enumerated values."""
 
 import gzip
+import tracemalloc
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -15,6 +16,7 @@ from aragorn_training.evaluation.significance import (
     apply_holm_correction,
     bootstrap_means,
     compare_with_baseline,
+    describe_untested_runs,
     format_sample_size_warning,
 )
 from aragorn_training.evaluation.similarity import (
@@ -53,36 +55,85 @@ def test_holm_correction(p: list[float], corrected: list[float]) -> None:
     np.testing.assert_allclose(apply_holm_correction(np.array(p)), corrected)
 
 
+DIFFERENCES = np.random.default_rng(3).normal(0.03, 0.1, 40)
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([0.369] * 12, 2 / 2**12),  # constant: the two extreme assignments
+        ([0.5] * 16, 2 / 2**16),
+        ([0.369] * 20, 1 / 10_001),  # only the observed signs, none of the random ones
+        ([0.1] * 3 + [0.0] * 40, 2 / 2**3),  # topics without a difference change nothing
+        ([0.1, -0.1, 0.2, -0.2], 1.0),
+        # sums ±6, ±4, ±2, 0 and 0 against 4
+        ([0.3, 0.2, -0.1], 4 / 8),
+        ([0.3], nan),
+        ([0.0] * 5, nan),
+    ],
+)
+def test_p_of_the_randomisation_test(differences: list[float], p: float) -> None:
+    base = pd.Series([0.5] * len(differences))
+    result = compare_with_baseline({"base": base, "run": base + differences}, "base").loc["run"]
+    assert result["p_randomisation"] == pytest.approx(p, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("n_topics", [2, 9, 16, 17, 40])
+def test_p_does_not_depend_on_which_run_is_the_baseline(n_topics: int) -> None:
+    a = pd.Series(np.random.default_rng(4).uniform(size=n_topics))
+    values = {"a": a, "b": a + DIFFERENCES[:n_topics]}
+    forth = compare_with_baseline(values, "a").loc["b"]
+    back = compare_with_baseline(values, "b").loc["a"]
+    assert forth["p_randomisation"] == back["p_randomisation"]
+    assert forth["p_t"] == pytest.approx(back["p_t"], rel=1e-9)
+
+
+def test_random_signs_approximate_the_exact_test() -> None:
+    differences = DIFFERENCES[:18]
+    flips = np.array([*product([1, -1], repeat=18)], np.int8)
+    exact = np.mean(np.abs(flips @ differences) >= abs(differences.sum()) - 1e-9)
+    base = pd.Series([0.0] * 18)
+    result = compare_with_baseline({"base": base, "run": base + differences}, "base").loc["run"]
+    # five standard errors of 10,000 samples
+    error = 5 * np.sqrt(exact * (1 - exact) / 10_000)
+    assert result["p_randomisation"] == pytest.approx(exact, abs=error)
+
+
+def test_many_topics_need_little_memory() -> None:
+    rng = np.random.default_rng(5)
+    base = pd.Series(rng.uniform(size=7_000))
+    tracemalloc.start()
+    try:
+        compare_with_baseline({"base": base, "run": base + rng.normal(size=7_000)}, "base")
+        bootstrap_means(pd.DataFrame({"m": base}))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6  # 10,000 samples at once are 560 MB
+
+
 def test_correction_counts_only_testable_runs() -> None:
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
-    values = {
-        "base": base,
-        "same": base,
-        "better": base + 0.2,
-        "noise": base + rng.normal(0, 0.2, 40),
-    }
+    noise = base + rng.normal(0, 0.2, 40)
+    single = pd.Series([0.5], index=[0])
+    values = {"base": base, "same": base, "single": single, "better": base + 0.2, "noise": noise}
     result = compare_with_baseline(values, "base")
-    assert list(result.index) == ["same", "better", "noise"]
+    assert list(result.index) == ["same", "single", "better", "noise"]
     assert result.loc["same", ["n_topics", "difference"]].tolist() == [40, 0.0]
-    # nothing varies
-    assert (
-        result.loc[["same", "better"]]
-        .drop(columns=["n_topics", "difference"])
-        .isna()
-        .all(axis=None)
-    )
-    # the only test
-    assert result.loc["noise", "p_t_holm"] == pytest.approx(result.loc["noise", "p_t"])
-    values["another"] = values["noise"] + 0.5
-    two_tests = compare_with_baseline(values, "base")
-    another = two_tests.loc["another"]
-    assert (
-        another["p_randomisation_holm"]
-        == pytest.approx(2 * another["p_randomisation"])
-        == pytest.approx(0, abs=0.001)
-    )
-    assert compare_with_baseline(values, "base").equals(two_tests)  # seeded
+    p = result.drop(columns=["n_topics", "difference"])
+    assert p.loc[["same", "single"]].isna().all(axis=None)
+    # a constant difference has no variance, which only the t-test needs
+    assert p.loc["better", ["p_t", "p_t_holm"]].isna().all()
+    assert p.loc["noise", "p_t_holm"] == p.loc["noise", "p_t"]
+    better = p.loc["better"]
+    assert better["p_randomisation_holm"] == pytest.approx(2 * better["p_randomisation"])
+    assert describe_untested_runs(result) == [
+        "no test for same: no topic differs; not counted in its Holm correction",
+        "no test for single: fewer than 2 topics; not counted in its Holm correction",
+        "no t-test for better: constant differences; not counted in its Holm correction",
+    ]
+    assert compare_with_baseline(values, "base").equals(result)  # seeded
 
 
 def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
