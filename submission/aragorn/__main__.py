@@ -5,7 +5,6 @@ if __name__ == "__main__":  # before other imports, so that Ctrl-C never prints 
 
     install_handlers()
 
-import argparse
 import sys
 
 from aragorn import __version__, cli, signals
@@ -16,7 +15,7 @@ from aragorn.verbs import COMMANDS
 
 def main(argv: list[str] | None = None) -> int:
     """Run the verb in `argv` (None: the process's command line) and return the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = cli.ArgumentParser(
         prog=PROGRAM,
         description=__doc__,
         epilog=EXIT_CODES,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Self
+from typing import NoReturn, Self
 
 from aragorn.errors import SubmissionError, as_memory_errors, escape_unprintable
 from aragorn.options import Command, Group, add_arguments, build_options
@@ -15,6 +15,14 @@ from aragorn.standard_streams import handle_stream_errors
 from aragorn.timing import pause_gc
 
 Handler = Callable[[argparse.Namespace], None]
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Parser whose error messages are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and a message, and exit with code 2."""
+        super().error(escape_unprintable(message))
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
@@ -76,7 +84,7 @@ def _execute(command: Command, args: argparse.Namespace) -> None:
 class Commands:
     """Subcommands of an argument parser; `metavar` is their placeholder in usage lines."""
 
-    def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
+    def __init__(self, parser: ArgumentParser, metavar: str = "VERB") -> None:
         self.parser = parser
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
@@ -95,8 +103,8 @@ class Commands:
 
     def _add_parser(
         self, name: str, description: str, aliases: Sequence[str] = ()
-    ) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = self._subparsers.add_parser(
+    ) -> ArgumentParser:
+        parser: ArgumentParser = self._subparsers.add_parser(
             name, aliases=aliases, help=description, description=description, epilog=self.parser.epilog,
             formatter_class=_HelpFormatter, allow_abbrev=False,
         )  # fmt: skip

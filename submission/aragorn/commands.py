@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from aragorn.errors import escape_unprintable
 from aragorn.verbs import CheckOptions, CheckpointOptions, ExplainOptions
 
 # Each function imports what it needs, as the others need not wait for it.
@@ -14,7 +15,7 @@ def check(options: CheckOptions) -> None:
 
     checkpoint_dir = None if options.no_checkpoints else options.checkpoint_dir
     report = check(options.inputs, options.runs, checkpoint_dir, options.mismatched_ids)
-    print("\n".join(report.lines))
+    print("\n".join(map(escape_unprintable, report.lines)))
     report.raise_if_errors()
 
 
@@ -45,11 +46,12 @@ def list_systems(options: CheckpointOptions) -> None:
     from aragorn.systems.execution import CheckpointStore
 
     checkpoints = CheckpointStore(options.checkpoint_dir)
+    directory = escape_unprintable(str(checkpoints.directory))
     width = max(map(len, SYSTEMS))
     for system in SYSTEMS.values():
         missing_names = system.stage.find_missing_checkpoints(checkpoints)
         availability = (
-            f"missing checkpoint {', '.join(missing_names)} in {checkpoints.directory}"
+            f"missing checkpoint {', '.join(missing_names)} in {directory}"
             if missing_names
             else "ready"
         )

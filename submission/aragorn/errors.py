@@ -122,8 +122,11 @@ def escape_undecodable(text: str) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape the unprintable characters of a text, except newlines, for terminal output."""
-    return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
+    """Escape the unprintable characters of a text, newlines included, so that a message is one
+    line."""
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )
 
 
 def pluralise(count: int, noun: str) -> str:

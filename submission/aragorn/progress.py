@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aragorn.errors import escape_unprintable
 
@@ -42,10 +42,14 @@ def suppress_info() -> Iterator[None]:
 
 
 class _EscapingFormatter(logging.Formatter):
-    """Formatter that escapes unprintable characters."""
+    """Formatter that writes a message on one line, above the lines of a traceback, and escapes
+    unprintable characters."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return escape_unprintable(super().format(record))
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
+        return escape_unprintable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 logging's name
+        return "\n".join(map(escape_unprintable, super().formatException(ei).split("\n")))
 
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
     # imports of packages follow, in this module and in the subcommands
     sys.excepthook = report_missing_package
 
-import argparse
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -44,11 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     return cli.run_command(_build_parser(selected_study), argv)
 
 
-def _build_parser(selected_study: str) -> argparse.ArgumentParser:
+def _build_parser(selected_study: str) -> cli.ArgumentParser:
     commands = cli.Commands(
-        argparse.ArgumentParser(
-            prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES
-        )
+        cli.ArgumentParser(prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES)
     )
     all_command.add_all(commands)
     kinds = commands.add_group("prepare", "build training data in a working directory", "KIND")

@@ -36,7 +36,7 @@ def search(options: QueryOptions) -> None:
     with Searcher(corpus, checkpoints, device, options.cache_dir) as searcher:
         systems, message = choose_systems(options.systems, searcher, device)
         if message:
-            print(message, file=sys.stderr)
+            print(escape_unprintable(message), file=sys.stderr)
         if options.serve is not None:
             from aragorn.search.server import serve
 

@@ -1,0 +1,103 @@
+"""Tests that a message is one line and shows no control character of a name or text of others."""
+
+import logging
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from aragorn.__main__ import main as aragorn
+from aragorn.errors import escape_unprintable
+from aragorn.progress import configure_logging
+from aragorn_training.__main__ import main as training
+
+from tests.conftest import Capture, Patch
+
+FORGED = "x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"
+ESCAPED = r"x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        (FORGED, ESCAPED),
+        ("M\xfcller\n\u0645", "M\xfcller\\n\u0645"),  # printable characters stay
+        ("M\udcfcller", r"M\udcfcller"),
+        ("plain 'text'", "plain 'text'"),
+    ],
+)
+def test_unprintable_characters_are_escaped(text: str, escaped: str) -> None:
+    assert escape_unprintable(text) == escaped
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["rank", "-i", FORGED, "-o", "out"],
+        ["rank", "-o", "out", "--system", FORGED],
+        ["rank", "-o", "out", f"--{FORGED}"],
+        ["rank", "-o", "out", "--system", "knrm", "--checkpoint-dir", FORGED],
+        ["search", "--system", "bm25", "-i", FORGED, "zoos"],
+        ["explain", "--system", "bm25", "1", FORGED],
+        ["check", FORGED],
+        ["check", "-i", FORGED],
+        ["systems", "--checkpoint-dir", FORGED],
+        ["systems", FORGED],
+        [FORGED],
+    ],
+)
+def test_names_forge_no_message(
+    command: list[str], tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    check_output(aragorn, command, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", FORGED],
+        ["tune", f"{FORGED}.toml"],
+        ["fuse", FORGED],
+        ["evaluate", "--qrels", FORGED, "run.txt"],
+        ["report", FORGED],
+        ["study", FORGED],
+        [FORGED],
+    ],
+)
+def test_names_forge_no_message_of_training(
+    command: list[str], tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    check_output(training, command, tmp_path, monkeypatch, capsys)
+
+
+def check_output(main, command, tmp_path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    """Check that all lines that a command prints are printable and none is the forged one."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(command)
+    except SystemExit as error:
+        code = error.code
+    captured = capsys.readouterr()
+    lines = (captured.out + captured.err).split("\n")
+    assert all(line.isprintable() for line in lines), captured
+    assert not any(line.startswith("error: forged") for line in lines)
+    if command[0] != "systems" or code:
+        assert code in (2, 3, 4)
+        assert sum("error: " in line for line in captured.err.split("\n")) <= 1
+
+
+def test_a_logged_message_is_one_line(monkeypatch: Patch) -> None:
+    stream = StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    configure_logging()
+    logging.getLogger().warning("%s", FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger().exception("failed")
+    lines = stream.getvalue().split("\n")
+    assert lines[0].endswith(f" {ESCAPED}")
+    assert lines[1].endswith(" failed")
+    assert lines[2].startswith("Traceback")
+    assert all(line.isprintable() for line in lines)
