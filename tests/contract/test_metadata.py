@@ -2,6 +2,7 @@
 over executions."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,39 @@ def test_clone_is_named_by_remote_and_commit(
     assert describe_source_code() == {**clone, "commit": f"{clone['commit']}-dirty"}
     monkeypatch.setenv("PATH", "")
     assert describe_source_code() == unknown
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"GIT_INDEX_FILE": "/nowhere/index"},  # in a hook
+        {"GIT_DIR": "/nowhere"},
+        {"GIT_WORK_TREE": "/"},
+        {"GIT_OBJECT_DIRECTORY": "/nowhere"},
+        {"GIT_NAMESPACE": "other", "GIT_CEILING_DIRECTORIES": "/"},
+        {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.worktree", "GIT_CONFIG_VALUE_0": "/"},
+        {"GIT_TRACE": "1", "GIT_OPTIONAL_LOCKS": "1"},
+    ],
+)
+def test_clone_is_neither_written_nor_replaced_by_variables_of_git(
+    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aragorn.output.source_code.PROJECT_DIR", tmp_path)
+    monkeypatch.delenv("ARAGORN_REVISION", raising=False)
+    file = tmp_path / "file"
+    file.write_text("first")
+    identity = ["-c", "user.name=a", "-c", "user.email="]
+    for command in (["init", "-q"], ["add", "file"], [*identity, "commit", "-qm", "first"]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    commit = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD"], text=True)
+    os.utime(file, (1, 1))  # the index has another time, so `git status` would rewrite it
+    index = tmp_path / ".git/index"
+    state = index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert describe_source_code()["commit"] == commit.strip()
+    assert (index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes()) == state
 
 
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,20 +13,32 @@ def describe_source_code() -> dict[str, str]:
     remote = re.sub(r"(://)([^/]*@)?([^?#]*).*", r"\1\3", _query_git("ls-remote", "--get-url"))
     # without remotes, git returns "origin"
     repository = remote if re.search("[:/]", remote) else PROJECT_DIR.as_uri()
-    # the full hash, without tags
-    commit = _query_git("describe", "--always", "--dirty", "--abbrev=64", "--exclude=*")
     return {
         "repository": os.environ.get("ARAGORN_SOURCE") or repository,
-        "commit": os.environ.get("ARAGORN_REVISION") or commit or "unknown",
+        "commit": os.environ.get("ARAGORN_REVISION") or _describe_commit(),
     }
+
+
+def _describe_commit() -> str:
+    """Return the full hash, with -dirty if tracked files differ; "unknown" without a commit."""
+    # `git describe --dirty` rewrites the index even without optional locks
+    options = ("--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no")
+    status = _query_git("status", *options)
+    commit = re.search(r"^# branch\.oid ([0-9a-f]+)$", status, re.MULTILINE)
+    if not commit:
+        return "unknown"
+    is_dirty = any(not line.startswith("#") for line in status.splitlines())
+    return commit[1] + ("-dirty" if is_dirty else "")
 
 
 def _query_git(*arguments: str) -> str:
     """Return the output of git on the clone in the project directory; "" if there is no clone or no
-    git."""
+    git. The clone is not written, and variables that a caller such as a hook sets do not apply."""
     command = ["git", f"--git-dir={PROJECT_DIR / '.git'}", f"--work-tree={PROJECT_DIR}", *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment["GIT_OPTIONAL_LOCKS"] = "0"  # otherwise `git status` rewrites the index
     try:
-        process = subprocess.run(command, capture_output=True, check=True)
+        process = subprocess.run(command, capture_output=True, check=True, env=environment)
     except (OSError, subprocess.CalledProcessError):
         return ""
     return process.stdout.decode(errors="backslashreplace").strip()
