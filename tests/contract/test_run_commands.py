@@ -101,8 +101,8 @@ def test_unused_results_of_a_cache_are_named_with_their_size(
     code, output = call(*rank, tmp_path / "first")
     assert (code, "unused result" in output) == (0, False)
     [ranking] = (tmp_path / "cache").glob("ranking-*")
-    (ranking / "padding").write_bytes(bytes(2_000_000))
-    monkeypatch.setattr(Component, "hash_code", lambda self: "other code")
+    ranking.write_bytes(bytes(2_000_000))
+    monkeypatch.setattr(Component, "describe_sources", lambda self: "other versions")
     code, output = call(*rank, tmp_path / "second")
     size, name = r"\(2\.\d MB\)", re.escape(ranking.name)
     assert code == 0
