@@ -82,7 +82,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
         output.resume(
             settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite
         )
-        previous_entries = load_run_entries(options.output_dir)
+        previous_entries = load_run_entries(options.output_dir, options.overwrite)
         entries = {
             tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")
         }

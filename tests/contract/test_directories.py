@@ -1,6 +1,7 @@
 """Tests that users' files remain in directories, runs of another input need --overwrite, and a full
 disk damages no result."""
 
+import json
 import os
 import re
 import shutil
@@ -81,10 +82,13 @@ MALFORMED_METADATA = {
 
 
 @pytest.mark.parametrize("name", MALFORMED_METADATA)
-def test_malformed_metadata_is_replaced(name: str, rank: Rank, output: Path) -> None:
+def test_malformed_metadata_needs_overwrite(name: str, rank: Rank, output: Path) -> None:
     output.mkdir()
     (output / "ir-metadata.yml").write_text(MALFORMED_METADATA[name])
-    assert rank()[0] == 0
+    code, text = rank()
+    assert (code, f"{output}/ir-metadata.yml: not written by" in text) == (5, True)
+    assert (output / "ir-metadata.yml").read_text() == MALFORMED_METADATA[name]
+    assert rank("--overwrite")[0] == 0
     names = re.findall(
         r"name: (aragorn-\w+)$", (output / "ir-metadata.yml").read_text(), re.MULTILINE
     )
@@ -104,6 +108,76 @@ def test_directory_instead_of_output_file_remains(name: str, rank: Rank, output:
     assert rank()[0] in (0, 5)
 
 
+FOREIGN_FILES = {
+    "fingerprint.json": "{}",
+    "fingerprint.json ": '{"inputs": {"paper": "draft"}, "files": {}}',
+    "ir-metadata.yml": "method: {retrieval: [{name: aragorn-bm25, method: okapi}]}",
+    "aragorn-knrm.txt": "theirs",
+    "run.txt": "theirs",
+}
+
+
+@pytest.mark.parametrize(
+    ("is_ours", "is_link"), [(False, False), (True, True)], ids=["only file", "link beside runs"]
+)
+@pytest.mark.parametrize("name", FOREIGN_FILES)
+def test_files_of_others_need_overwrite(
+    name: str, is_ours: bool, is_link: bool, rank: Rank, output: Path, tmp_path: Path
+) -> None:
+    file, content = output / name.strip(), FOREIGN_FILES[name]
+    output.mkdir()
+    if is_ours:
+        assert rank("--system", "bm25")[0] == 0
+        file.unlink()
+        if file.name in ("run.txt", "aragorn-knrm.txt"):
+            record = json.loads((output / "fingerprint.json").read_text())
+            del record["files"][file.name]
+            (output / "fingerprint.json").write_text(json.dumps(record))
+    target = tmp_path / "theirs" if is_link else file
+    target.write_text(content)
+    if is_link:
+        file.symlink_to(target)
+    code, text = rank()
+    [error] = [line for line in text.splitlines() if "error: " in line]
+    assert (code, file.name in error, "--overwrite" in error) == (5, True, True)
+    assert target.read_text() == content
+    assert rank("--overwrite")[0] == 0
+    assert file.read_text() != content
+    assert not is_link or (target.read_text() == content and not file.is_symlink())
+
+
+@pytest.mark.parametrize("name", ["fingerprint.json", "ir-metadata.yml", "run.txt"])
+def test_links_to_own_files_are_replaced(
+    name: str, rank: Rank, output: Path, tmp_path: Path
+) -> None:
+    """Move a file elsewhere, link to it, and rank with one more system."""
+    assert rank()[0] == 0
+    content = (output / name).rename(tmp_path / "elsewhere").read_bytes()
+    (output / name).symlink_to(tmp_path / "elsewhere")
+    assert rank("--system", "dirichlet_rm3")[0] == 0
+    assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link", "directory"])
+def test_probe_of_the_output_directory_leaves_all_files(
+    kind: str, output: Path, tmp_path: Path
+) -> None:
+    output.mkdir()
+    victim, probe = tmp_path / "victim", output / ".writable"
+    if kind == "directory":
+        probe.mkdir()
+    elif kind == "file":
+        probe.write_text("theirs")
+    else:
+        probe.symlink_to(victim)
+    if kind == "link":
+        victim.write_text("theirs")
+    before = [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))]
+    with RunDirectory(output):
+        assert [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))] == before
+        assert kind not in ("file", "link") or probe.read_text() == "theirs"
+
+
 def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None:
     names = [
         ".report.part",
@@ -113,6 +187,7 @@ def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None
         ".1.part",
         "aragorn-old.txt",
         ".tmp",
+        ".run.txt.2024-11-01.part",
     ]
     directories = (output, tmp_path / "cache")
     for file in (directory / name for directory in directories for name in names):

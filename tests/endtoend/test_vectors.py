@@ -73,7 +73,7 @@ def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:
 
     def append_and_die(store: VectorStore, keys: Sequence[bytes], vectors: np.ndarray) -> None:
         if len(store.parts.get_names()) > 2:
-            (store.parts.path / ".part.0-1-2.part").write_bytes(b"incomplete")
+            (store.parts.path / ".part.0-1-00000002.part").write_bytes(b"incomplete")
             os.kill(os.getpid(), signal.SIGKILL)
         append(store, keys, vectors)
 

@@ -174,10 +174,10 @@ def test_folder_that_is_a_link_is_replaced(tmp_path: Path) -> None:
         if path.is_dir():
             path.rename(tmp_path / path.name)
             path.symlink_to(tmp_path / "foreign")
-    (tmp_path / "foreign" / ".0.1-2-3.part").touch()
+    (tmp_path / "foreign" / ".0.1-2-00000003.part").touch()
     with cache.parts("parts", "key").lock():
         assert read_all(cache, Builder()) == CONTENTS
-    assert [path.name for path in (tmp_path / "foreign").iterdir()] == [".0.1-2-3.part"]
+    assert [path.name for path in (tmp_path / "foreign").iterdir()] == [".0.1-2-00000003.part"]
 
 
 def test_failed_builds_leave_nothing(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import torch
 import yaml
 
 from aragorn import __version__
+from aragorn.errors import OutputError
 from aragorn.output.run_directory import METADATA_FILE
 from aragorn.output.source_code import describe_source_code
 from aragorn.paths import PROGRAM
-from aragorn.storage.atomic_files import get_printable_name, read_regular, write_atomic
+from aragorn.storage.atomic_files import get_printable_name, read_regular, replace_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.systems.catalogue import System, get_stage_name
 from aragorn.systems.execution import Execution
@@ -82,7 +83,7 @@ def write_ir_metadata(
             "training data": [{"name": name, **data} for name, data in training_data.items()],
         },
     }
-    write_atomic(
+    replace_atomic(
         directory / METADATA_FILE,
         yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128),
     )
@@ -119,11 +120,19 @@ def build_run_entry(
     return entry
 
 
-def load_run_entries(directory: Path) -> dict[str, dict[str, Any]]:
-    """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing or
-    invalid."""
+def load_run_entries(directory: Path, overwrite: bool) -> dict[str, dict[str, Any]]:
+    """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing.
+
+    Raises:
+        OutputError: If `rank` did not write the file, and `overwrite` is false; else return {}.
+    """
+    file = directory / METADATA_FILE
+    if not os.path.lexists(file):
+        return {}
     try:
-        content = yaml.safe_load(read_regular(directory / METADATA_FILE).decode())
+        content = yaml.safe_load(read_regular(file).decode())
+        # not in the files of other programs
+        msgspec.convert(content["implementation"]["source"]["sha256"], str)
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
         # raises ValidationError, a ValueError, if invalid
         msgspec.convert(entries, list[_StoredEntry])
@@ -137,7 +146,10 @@ def load_run_entries(directory: Path) -> dict[str, dict[str, Any]]:
         RecursionError,
         AttributeError,
     ):
-        return {}
+        if overwrite:
+            return {}
+        fix = "choose another --output or pass --overwrite, which replaces it"
+        raise OutputError(f"{file}: not written by `rank`, or damaged; {fix}") from None
 
 
 class _TrainingData(msgspec.Struct):

@@ -2,6 +2,7 @@
 processes."""
 
 import logging
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,11 +14,11 @@ from aragorn.io.files import Inputs
 from aragorn.io.runs import find_run
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import (
+    build_unwritable_error,
     create_directory,
     get_printable_name,
     read_regular,
     remove_stale_files,
-    write_atomic,
 )
 from aragorn.storage.locks import lock_directory
 from aragorn.storage.recorded_files import RecordedFiles, compute_xxh3, read_record
@@ -45,6 +46,15 @@ def is_edited(run: Path) -> bool:
     return entry is not None and file.is_file() and entry.xxh3 != compute_xxh3(file)
 
 
+def _check_writable(directory: Path) -> None:
+    """Raise OutputError if no file can be created in a directory."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):  # new, and without a name where possible
+            pass
+    except OSError as error:
+        raise build_unwritable_error(directory, error) from None
+
+
 class RunDirectory:
     """Context manager of an output directory with runs and, in fingerprint.json, the fingerprint of
     their input."""
@@ -60,10 +70,7 @@ class RunDirectory:
             stack.enter_context(lock_directory(self.path))
             stack.enter_context(on_interrupt(lambda: remove_stale_files(self.path)))
             remove_stale_directories(self.path)
-            probe_file = self.path / ".writable"
-            remove_stale_files(self.path, {probe_file.name})
-            write_atomic(probe_file, "")
-            probe_file.unlink()
+            _check_writable(self.path)
             self._exit_stack = stack.pop_all()
         return self
 
@@ -81,8 +88,8 @@ class RunDirectory:
             overwrite: Whether runs with another fingerprint or cache key may be replaced.
 
         Raises:
-            OutputError: If the directory contains runs with another or no fingerprint, and
-                `overwrite` is false.
+            OutputError: If the directory contains runs with another fingerprint, or files of these
+                names that are not recorded, and `overwrite` is false.
         """
         self._files = RecordedFiles(
             self.path, fingerprint, overwrite, FINGERPRINT_FILE, [PRIMARY_RUN_FILE, *file_names]

@@ -16,7 +16,9 @@ from zlib import crc32
 
 from aragorn.errors import SPACE_ERRORS, OutputError, escape_undecodable
 
-TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9a-f-]+\.part")  # see `get_temporary_path`
+TEMPORARY_NAME = re.compile(
+    r"\.(.+)\.[0-9a-f]+-[0-9]+-[0-9a-f]{8}\.part"
+)  # see `get_temporary_path`
 FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
@@ -49,29 +51,46 @@ def build_unwritable_error(path: Path, error: OSError) -> OutputError:
 
 
 def write_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file so that it always has either its complete old or its complete new content.
+    """Write a file that the user named so that it always has either its complete old or its
+    complete new content.
 
     A link is followed. A device or FIFO, such as /dev/stdout, is written to, as a rename would
     replace it; writing to a FIFO that no process reads fails.
     """
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
-    target = file.resolve()
-    temporary = get_temporary_path(target)
     try:
+        target = file.resolve()
         if target.exists() and not target.is_file():
             descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
             os.set_blocking(descriptor, True)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
-            return
-        with temporary.open("wb") as stream:
+        else:
+            _replace_file(target, data)
+    except OSError as error:
+        raise build_unwritable_error(file, error) from None
+
+
+def replace_atomic(file: Path, content: str | bytes) -> None:
+    """Write a file whose name the user did not choose, as `write_atomic` does; a link, device or
+    FIFO is replaced, never written through."""
+    data = escape_undecodable(content).encode() if isinstance(content, str) else content
+    try:
+        _replace_file(file, data)
+    except OSError as error:
+        raise build_unwritable_error(file, error) from None
+
+
+def _replace_file(target: Path, data: bytes) -> None:
+    temporary = get_temporary_path(target)
+    try:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)
-    except OSError as error:
+    finally:
         remove_if_possible(temporary)
-        raise build_unwritable_error(file, error) from None
 
 
 def get_printable_name(file: Path) -> str:
@@ -121,7 +140,7 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         for name, content in contents.items():
-            write_atomic(staging / name, content)
+            replace_atomic(staging / name, content)
         if not directory.exists():
             staging.replace(directory)
         elif not _exchange(staging, directory):

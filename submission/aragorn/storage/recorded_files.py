@@ -20,7 +20,7 @@ from aragorn.storage.atomic_files import (
     open_regular,
     read_regular,
     remove_if_possible,
-    write_atomic,
+    replace_atomic,
 )
 
 log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class RecordedFiles:
             overwrite: Whether to replace files built from other inputs; they are removed when the
                 first new file is written.
             record_name: File name of the record.
-            expected_names: Names of the files to be written; existing ones count as foreign if
-                there is no record.
+            expected_names: Names of the files to be written; existing ones without an entry are
+                foreign, as is a record without the names of `inputs`.
 
         Raises:
             OutputError: If `overwrite` is false and the directory contains files built from other
@@ -76,15 +76,19 @@ class RecordedFiles:
         self._stale_files = find_temporary_files(directory)
         previous = read_record(self._record_file)
         names = {*expected_names, *previous.files}
+        if not previous.inputs.keys() >= inputs.keys():
+            names.add(record_name)  # of another program or damaged, if it exists
         existing_names = sorted(names & {file.name for file in directory.iterdir()})
         changed = [name for name, value in inputs.items() if previous.inputs.get(name) != value]
-        if existing_names and changed and not overwrite:
+        foreign_names = [name for name in existing_names if name not in previous.files]
+        refused_names = existing_names if changed else foreign_names
+        if refused_names and not overwrite:
             origin = f"made with another {' and '.join(changed)}"
-            cause = origin if previous.files else "of unknown origin"
-            count = f"{pluralise(len(existing_names), 'file')} {cause}"
+            cause = origin if changed and previous.files else "of unknown origin"
+            count = f"{pluralise(len(refused_names), 'file')} {cause}"
             advice = "choose another directory, or use --overwrite, which removes them"
             raise OutputError(
-                f"{directory}: contains {count} ({abbreviate_list(existing_names)}); {advice}"
+                f"{directory}: contains {count} ({abbreviate_list(refused_names)}); {advice}"
             )
         for name in {*names, record_name}:
             self._remove_stale(name)
@@ -153,7 +157,7 @@ class RecordedFiles:
         self._outdated_names = []
         self._record.files[name] = entry
         content = msgspec.json.encode(self._record, order="sorted")
-        write_atomic(self._record_file, msgspec.json.format(content, indent=1) + b"\n")
+        replace_atomic(self._record_file, msgspec.json.format(content, indent=1) + b"\n")
 
     def _remove_stale(self, name: str) -> None:
         """Remove the temporary files that killed processes left for a file."""

@@ -16,6 +16,7 @@ from aragorn.output.run_directory import RunDirectory
 from aragorn.storage import atomic_files
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
 from aragorn.storage.locks import lock_directory
+from aragorn.storage.recorded_files import MANIFEST, RecordedFiles
 
 from tests.conftest import Log, Patch
 
@@ -168,6 +169,39 @@ def test_special_files_and_links_are_written_not_replaced(tmp_path: Path) -> Non
     with pytest.raises(OutputError, match="Is a directory"):
         atomic_files.write_atomic(tmp_path, "x")
     assert {*tmp_path.iterdir()} == {target, link, fifo}
+
+
+def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(
+    tmp_path: Path,
+) -> None:
+    victim, link, dangling, fifo = (tmp_path / name for name in ("victim", "link", "loop", "fifo"))
+    victim.write_text("theirs")
+    link.symlink_to(victim)
+    dangling.symlink_to(dangling)
+    os.mkfifo(fifo)
+    for path in (link, dangling, fifo):
+        atomic_files.replace_atomic(path, "ours")
+        assert (path.is_symlink(), path.read_text()) == (False, "ours")
+    assert victim.read_text() == "theirs"
+    with pytest.raises(OutputError, match="Is a directory"):
+        atomic_files.replace_atomic(tmp_path, "x")
+
+
+def test_manifest_that_is_a_link_is_replaced(tmp_path: Path) -> None:
+    inputs = {"corpus": "1"}
+    directory, victim = tmp_path / "tables", tmp_path / "victim"
+    RecordedFiles(directory, inputs).write("first", "1")
+    content = (directory / MANIFEST).rename(victim).read_text()
+    (directory / MANIFEST).symlink_to(victim)
+    RecordedFiles(directory, inputs).write("second", "2")
+    assert (victim.read_text(), (directory / MANIFEST).is_symlink()) == (content, False)
+    victim.write_text("theirs")
+    (directory / MANIFEST).unlink()
+    (directory / MANIFEST).symlink_to(victim)
+    with pytest.raises(OutputError, match=r"1 file of unknown origin \(manifest.json\)"):
+        RecordedFiles(directory, inputs)
+    RecordedFiles(directory, inputs, overwrite=True).write("second", "2")
+    assert victim.read_text() == "theirs"
 
 
 def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: Patch) -> None:

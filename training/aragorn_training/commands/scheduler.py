@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
 from aragorn.signals import on_interrupt
-from aragorn.storage.atomic_files import create_directory, write_atomic
+from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
 
 from aragorn_training.commands.graph import Step
@@ -65,7 +65,7 @@ class Records:
 
     def write(self, name: str, record: Record) -> None:
         """Write the record of a step."""
-        write_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
+        replace_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
 
     def get_state(self, name: str) -> str:
         """Return whether a step is NEW, FINISHED, STARTED, or OUTDATED: started from other inputs,

@@ -16,7 +16,7 @@ from aragorn.errors import (
 )
 from aragorn.io.orders import Order
 from aragorn.io.runs import read_run
-from aragorn.storage.atomic_files import create_directory, write_atomic
+from aragorn.storage.atomic_files import create_directory, replace_atomic
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from aragorn_training.evaluation.overlap import raise_no_common_topic
@@ -105,7 +105,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
     for name, table in tables.items():
         write_csv(output / f"{name}.csv", table, 4, index=True)
     for name, heat_map in plot_heat_maps(tables).items():
-        write_atomic(output / f"{name}.png", heat_map)
+        replace_atomic(output / f"{name}.png", heat_map)
     log.info("Compared %d systems: %s", len(runs), output)
     return tables
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from aragorn.errors import InputError, UsageError
 from aragorn.models.network import Network
-from aragorn.storage.atomic_files import write_atomic
+from aragorn.storage.atomic_files import replace_atomic
 
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
@@ -104,9 +104,9 @@ class TrainingState:
         }
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        write_atomic(run_dir / LOG_FILE, "".join(json.dumps(row) + "\n" for row in self.log_rows))
-        write_atomic(run_dir / CURVE_FILE, plot(network.get_name(), curve, self.log_rows))
-        write_atomic(run_dir / STATE_FILE, buffer.getvalue())
+        replace_atomic(run_dir / LOG_FILE, "".join(json.dumps(row) + "\n" for row in self.log_rows))
+        replace_atomic(run_dir / CURVE_FILE, plot(network.get_name(), curve, self.log_rows))
+        replace_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
         """Load the saved state for `restore`; return None if there is none. This object is not
