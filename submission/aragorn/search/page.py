@@ -144,7 +144,21 @@ def render_waiting(
 ) -> str:
     """Render a page that reloads itself until there are results; `command` encodes all texts in
     advance."""
-    return _render(site, params, title="Encoding · Aragorn", estimate=estimate, command=command)
+    return _render(
+        site,
+        params,
+        title="Encoding · Aragorn",
+        reload_seconds=2,
+        estimate=estimate,
+        command=command,
+    )
+
+
+def render_busy(site: SiteSettings, params: PageParams, message: str, reload_seconds: int) -> str:
+    """Render a page that repeats its request after `reload_seconds`."""
+    return _render(
+        site, params, title="Busy · Aragorn", reload_seconds=reload_seconds, busy=message
+    )
 
 
 def render_error(site: SiteSettings, params: PageParams, message: str) -> str:

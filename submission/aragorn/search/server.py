@@ -2,14 +2,17 @@
 
 import logging
 import re
+import select
 import signal
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +20,7 @@ from aragorn.errors import InputError, SubmissionError, UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.paths import SAMPLE_INPUT
 from aragorn.search import page
-from aragorn.search.background import BackgroundSearches
+from aragorn.search.background import BackgroundSearches, BusyError
 from aragorn.search.page import PageParams, SiteSettings
 from aragorn.search.results import SearchResults
 from aragorn.search.searcher import Searcher
@@ -32,6 +35,8 @@ ABSOLUTE_FORM = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 STYLESHEET = Path(__file__).with_name("style.css")
 MAX_EXAMPLES = 8  # example queries on the home page
 REQUEST_TIMEOUT = 10.0  # seconds
+MAX_CONNECTIONS = 64  # connections with a thread; more than MAX_WAITING, for pages without a search
+RETRY_SECONDS = 5  # after which a refused request is to be repeated
 HEADERS = {
     # Allow only this page and its stylesheet: no scripts, external resources or frames.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
@@ -45,9 +50,11 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """HTTP server on the loopback address."""
+    """HTTP server on the loopback address, with at most MAX_CONNECTIONS threads; further
+    connections wait in the queue of the operating system."""
 
     daemon_threads = True
+    request_queue_size = 1024
 
     def __init__(
         self, searcher: Searcher, systems: Sequence[System], depth: int, port: int
@@ -60,6 +67,7 @@ class SearchServer(ThreadingHTTPServer):
             raise UsageError(
                 f"--serve {port}: cannot listen on port ({error.strerror}); choose another port"
             ) from None
+        self._connections = BoundedSemaphore(MAX_CONNECTIONS)
         self._searches = BackgroundSearches(searcher)
         self.searcher = searcher
         self.default_params = PageParams(
@@ -80,8 +88,11 @@ class SearchServer(ThreadingHTTPServer):
         """URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
-    def respond(self, query_string: str) -> tuple[HTTPStatus, str]:
-        """Return the status and the page for the query string of a URL."""
+    def respond(
+        self, query_string: str, is_gone: Callable[[], bool] = lambda: False
+    ) -> tuple[HTTPStatus, str]:
+        """Return the status and the page for the query string of a URL; raise
+        ConnectionAbortedError if the client `is_gone` before its search has ended."""
         params = self.default_params
         try:
             # for the form of an error page
@@ -89,13 +100,19 @@ class SearchServer(ThreadingHTTPServer):
             params = page.parse_params(query_string, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
-            answer = self._searches.search(params)
+            answer = self._searches.search(params, is_gone)
             if isinstance(answer, SearchResults):
                 return HTTPStatus.OK, page.render_results(
                     self.site, params, answer, self.searcher.document_count
                 )
             return HTTPStatus.ACCEPTED, page.render_waiting(
                 self.site, params, answer, self.searcher.corpus.index_command
+            )
+        except ConnectionAbortedError:
+            raise
+        except BusyError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, page.render_busy(
+                self.site, params, str(error), RETRY_SECONDS
             )
         except UsageError as error:
             return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
@@ -107,6 +124,21 @@ class SearchServer(ThreadingHTTPServer):
             log.exception("internal error")
             message = "internal error; see the log in the terminal"
             return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, message)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, or in this one if the system allows no further thread."""
+        self._connections.acquire()
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            self.process_request_thread(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a request, then let the next connection have its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore closed connections; log other errors."""
@@ -146,10 +178,18 @@ class _Handler(BaseHTTPRequestHandler):
                 f"expected host {LOOPBACK} or localhost; use {self.server.url}",
             )
             return
+        # a page of another site must not start searches
+        if self.headers.get("Sec-Fetch-Site", "").strip().lower() == "cross-site":
+            self._send_error(
+                HTTPStatus.FORBIDDEN, f"request of another site; enter {self.server.url} instead"
+            )
+            return
         path, _, query = target.partition("?")
         if path in ("", "/"):
-            status, text = self.server.respond(query)
-            self._send(status, "text/html", text)
+            status, text = self.server.respond(query, self._is_gone)
+            is_busy = status == HTTPStatus.SERVICE_UNAVAILABLE
+            headers = {"Retry-After": str(RETRY_SECONDS)} if is_busy else {}
+            self._send(status, "text/html", text, headers)
         elif path == "/style.css":
             self._send(HTTPStatus.OK, "text/css", STYLESHEET.read_text(encoding="utf-8"))
         else:
@@ -157,6 +197,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.do_GET()
+
+    def _is_gone(self) -> bool:
+        """Return whether the client has closed the connection."""
+        poller = select.poll()
+        poller.register(self.connection, select.POLLIN)
+        return bool(poller.poll(0)) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _send_error(
         self, status: HTTPStatus, message: str, extra_headers: dict[str, str] | None = None

@@ -1,0 +1,160 @@
+"""Tests of the search page under load: refused, shared and dropped searches."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from socket import create_connection
+from threading import Event, Thread
+
+import pytest
+from aragorn.engine.base import CPU
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
+from aragorn.search.corpus import Corpus
+from aragorn.search.searcher import Searcher
+from aragorn.search.server import MAX_CONNECTIONS, SearchServer
+from aragorn.systems.catalogue import get_system
+from aragorn.systems.execution import CheckpointStore
+
+from tests.conftest import SAMPLE, Patch
+
+
+class Gate:
+    """Searches that wait until the gate is open, and the queries that have passed it."""
+
+    def __init__(self, searcher: Searcher, monkeypatch: Patch) -> None:
+        self.is_open = Event()
+        self.queries: Counter[str] = Counter()
+        search = searcher.search
+
+        def wait_and_search(query: str, *arguments: object) -> object:
+            self.queries[query] += 1
+            assert self.is_open.wait(60)
+            return search(query, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(searcher, "search", wait_and_search)
+
+
+@pytest.fixture
+def server() -> Iterator[SearchServer]:
+    with (
+        Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
+        SearchServer(searcher, [get_system("bm25")], 5, 0) as instance,
+    ):
+        Thread(target=instance.serve_forever, daemon=True).start()
+        yield instance
+        instance.shutdown()
+
+
+@pytest.fixture
+def gate(server: SearchServer, monkeypatch: Patch) -> Iterator[Gate]:
+    instance = Gate(server.searcher, monkeypatch)
+    yield instance
+    instance.is_open.set()
+
+
+def fetch(
+    server: SearchServer, path: str, headers: dict[str, str] | None = None
+) -> tuple[int, str | None, str]:
+    """Return status, Retry-After and text of a response."""
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=120)
+    connection.request("GET", path, headers=headers or {})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, response.getheader("Retry-After"), text
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_thousand_requests_at_once_are_answered_or_told_to_wait(server: SearchServer) -> None:
+    fetch(server, "/?q=zoos")
+    n_threads = threading.active_count()
+    most_threads = 0
+    connections = []
+    for number in range(1000):
+        connection = create_connection(("127.0.0.1", server.server_port), timeout=120)
+        connection.sendall(b"GET /?q=zoos+%d HTTP/1.0\r\nHost: localhost\r\n\r\n" % number)
+        connections.append(connection)
+        most_threads = max(most_threads, threading.active_count())
+    statuses: Counter[bytes] = Counter()
+    for connection in connections:
+        with connection, connection.makefile("rb") as file:
+            response = file.read()
+        status = response.split()[1]
+        statuses[status] += 1
+        assert (b"Retry-After: 5" in response) == (status == b"503")
+        assert (b"<article" in response) == (status == b"200")
+    assert statuses[b"200"] >= MAX_SEARCHES
+    assert statuses[b"200"] + statuses[b"503"] == 1000
+    assert most_threads <= n_threads + MAX_CONNECTIONS + MAX_WORKERS
+
+
+def test_searches_beyond_the_queue_are_told_to_reload(server: SearchServer, gate: Gate) -> None:
+    with ThreadPoolExecutor(MAX_SEARCHES) as pool:
+        paths = [f"/?q=zoos+{number}" for number in range(MAX_SEARCHES)]
+        answers = [pool.submit(fetch, server, path) for path in paths]
+        wait_until(lambda: len(server._searches._searches) == MAX_SEARCHES)
+        status, retry_after, text = fetch(server, "/?q=cars")
+        assert (status, retry_after) == (503, "5")
+        assert '<meta http-equiv="refresh" content="5">' in text
+        assert "Busy: too many searches at the same time." in text
+        assert 'value="cars"' in text
+        assert fetch(server, "/")[0] == 200
+        assert len(gate.queries) == MAX_WORKERS
+        gate.is_open.set()
+        assert [answer.result()[0] for answer in answers] == [200] * MAX_SEARCHES
+    assert fetch(server, "/?q=cars")[0] == 200
+
+
+def test_equal_requests_share_a_search(server: SearchServer, gate: Gate) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        answers = [pool.submit(fetch, server, "/?q=zoos") for _ in range(20)]
+        wait_until(lambda: [s.n_waiting for s in server._searches._searches.values()] == [20])
+        gate.is_open.set()
+        assert [answer.result()[0] for answer in answers] == [200] * 20
+    assert gate.queries == {"zoos": 1}
+
+
+def test_queued_search_of_a_gone_client_is_dropped(server: SearchServer, gate: Gate) -> None:
+    searches = server._searches._searches
+    with ThreadPoolExecutor(MAX_WORKERS) as pool:
+        for number in range(MAX_WORKERS):
+            pool.submit(fetch, server, f"/?q=zoos+{number}")
+        wait_until(lambda: len(gate.queries) == MAX_WORKERS)
+        with create_connection(("127.0.0.1", server.server_port)) as connection:
+            connection.sendall(b"GET /?q=cars HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            wait_until(lambda: len(searches) == MAX_WORKERS + 1)
+        wait_until(lambda: len(searches) == MAX_WORKERS)
+        gate.is_open.set()
+    assert sorted(gate.queries) == [f"zoos {number}" for number in range(MAX_WORKERS)]
+
+
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)],
+)
+def test_requests_of_other_sites_are_refused(site: str, status: int, server: SearchServer) -> None:
+    for path in ("/?q=zoos", "/", "/style.css"):
+        assert fetch(server, path, {"Sec-Fetch-Site": site})[0] == status
+
+
+def test_pages_are_served_when_no_thread_can_be_started(
+    server: SearchServer, monkeypatch: Patch
+) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    assert fetch(server, "/")[0] == 200
+    status, retry_after, text = fetch(server, "/?q=zoos")
+    assert (status, retry_after) == (503, "5")
+    assert "the system allows no further thread" in text
