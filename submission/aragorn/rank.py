@@ -61,7 +61,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
             name for name, system in catalogue.SYSTEMS.items() if system not in systems
         ]
         log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
-    log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
+    log.info("device %s, %d threads, engine %s", device, limit_threads(), engine.description)
     dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)
     if options.input_run and (other_runs := list_other_runs(options.input_run)):

@@ -12,7 +12,6 @@ from unittest.mock import patch
 from urllib.parse import urlencode
 
 import numpy as np
-import torch
 from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index.dense import get_dense_ranker
@@ -107,7 +106,7 @@ def measure_search(
 
 
 def draw_vectors(
-    checkpoint: RankerCheckpoint, input_type: str, device: torch.device, texts: Sequence[str]
+    checkpoint: RankerCheckpoint, input_type: str, device: str, texts: Sequence[str]
 ) -> bytes:
     """Draw random vectors instead of encoding texts; arguments as for `encode_shard`."""
     vectors = np.random.default_rng(0).standard_normal(

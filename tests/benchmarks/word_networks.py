@@ -59,7 +59,7 @@ def score_with_empty_cache(
     pairs: pd.DataFrame,
     tokens: TokenCache,
     checkpoint: RankerCheckpoint,
-    device: torch.device = CPU,
+    device: str = CPU,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
     """Return the scores of pairs `qid docno`, in order, computed with an empty cache."""
@@ -78,7 +78,7 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
     """
     checkpoint, device = (
         load_checkpoint(CHECKPOINT_DIR / name),
-        torch.device("cuda") if is_gpu else CPU,
+        "cuda" if is_gpu else CPU,
     )
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     pairs, lengths = (

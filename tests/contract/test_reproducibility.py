@@ -107,7 +107,7 @@ class RemoteEngine(LocalEngine):
         self,
         function: Callable[[Item], Result],
         items: Iterable[tuple[int, Item]],
-        device: torch.device,
+        device: str,
     ) -> Iterator[tuple[int, Result]]:
         for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
             unpickled, index, item = pickle.loads(pickled)

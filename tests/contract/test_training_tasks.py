@@ -47,7 +47,7 @@ from tests.unit.training.conftest import write_encoder
 from tests.unit.training.data.quality_files import write_ukp
 from tests.unit.training.data.tagging_files import write_tagged
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 BERT: dict[str, Any] = {
     "encoder": EncoderSettings(learning_rate=1e-3, frozen_layers=2),
     "lengths": MaxLengths(20, 30),

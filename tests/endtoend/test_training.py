@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from aragorn.engine.base import CPU
 from aragorn.errors import InputError
 from aragorn.inference.checkpoint import load_checkpoint
@@ -298,7 +297,7 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
     assert recipe["clusters"] == {"threshold": 0.4, "rarity_exponent": 1.0}
     checkpoint = load_checkpoint(directory)
     queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser, CandidateSettings())
-    vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
+    vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), "cpu"))  # type: ignore[operator]
     assert metrics["validation"]["query sparsity"] == pytest.approx(
         100 * float((vectors == 0).double().mean()), abs=0.01
     )

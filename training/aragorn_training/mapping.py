@@ -125,9 +125,9 @@ def map_parallel(
                 future.cancel()
 
 
-def get_default_process_count(device: torch.device) -> int:
+def get_default_process_count(device: str) -> int:
     """Return the number of usable CPU cores, or 1 if the device is a GPU."""
-    return count_cpu_cores() if device.type == "cpu" else 1
+    return count_cpu_cores() if device == "cpu" else 1
 
 
 def _initialise_worker() -> None:

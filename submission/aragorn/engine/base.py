@@ -7,7 +7,7 @@ import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-CPU = torch.device("cpu")
+CPU = "cpu"
 
 
 class Engine(Protocol):
@@ -26,7 +26,7 @@ class Engine(Protocol):
     @property
     def has_gpu(self) -> bool: ...
 
-    def count_workers(self, device: torch.device) -> int:
+    def count_workers(self, device: str) -> int:
         """Return the current number of workers for this kind of device, at least 1; each occupies a
         GPU or a CPU core."""
 
@@ -34,7 +34,7 @@ class Engine(Protocol):
         self,
         function: Callable[[Item], Result],
         items: Iterable[tuple[int, Item]],
-        device: torch.device,
+        device: str,
     ) -> Iterator[tuple[int, Result]]:
         """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of
         the function propagate.
@@ -57,14 +57,14 @@ class LocalEngine(Engine):
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
 
-    def count_workers(self, device: torch.device) -> int:
+    def count_workers(self, device: str) -> int:
         return 1
 
     def map(
         self,
         function: Callable[[Item], Result],
         items: Iterable[tuple[int, Item]],
-        device: torch.device,
+        device: str,
     ) -> Iterator[tuple[int, Result]]:
         for index, item in items:
             yield index, function(item)
@@ -73,9 +73,7 @@ class LocalEngine(Engine):
 LOCAL_ENGINE = LocalEngine()
 
 
-def run_task(
-    engine: Engine, function: Callable[[Item], Result], item: Item, device: torch.device
-) -> Result:
+def run_task(engine: Engine, function: Callable[[Item], Result], item: Item, device: str) -> Result:
     """Apply a function to a single input on a worker of the engine, and return the result."""
     [(_, result)] = engine.map(function, [(0, item)], device)
     return result

@@ -53,17 +53,17 @@ class RayEngine(Engine):
     def has_gpu(self) -> bool:
         return self._gpu_count > 0
 
-    def count_workers(self, device: torch.device) -> int:
-        return max(1, _count_units("GPU" if device.type == "cuda" else "CPU"))
+    def count_workers(self, device: str) -> int:
+        return max(1, _count_units("GPU" if device == "cuda" else "CPU"))
 
     def map(
         self,
         function: Callable[[Item], Result],
         items: Iterable[tuple[int, Item]],
-        device: torch.device,
+        device: str,
     ) -> Iterator[tuple[int, Result]]:
         resources = (
-            {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
+            {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device == "cuda" else {}
         )
         remote_function = self._remote_function.options(num_cpus=1, **resources)
         function_ref = ray.put(pickle.dumps(function))

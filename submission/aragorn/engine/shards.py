@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
-import torch
-
 from aragorn.cache import Parts
 from aragorn.engine.base import Engine, Item, run_task
 from aragorn.progress import track_weighted
@@ -29,7 +27,7 @@ def compute_shards(
     shards: Sequence[Shard[Item]],
     parts: Parts | None,
     engine: Engine,
-    device: torch.device,
+    device: str,
     label: str,
     unit: str,
 ) -> Callable[[int], bytes]:

@@ -121,7 +121,7 @@ class DenseIndex:
 def load_or_build_dense_index(
     texts: NamedTexts,
     checkpoint: RankerCheckpoint,
-    device: torch.device,
+    device: str,
     store: VectorStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> DenseIndex:
@@ -163,7 +163,7 @@ def _encode_missing(
     keys: Sequence[bytes],
     lengths: np.ndarray,
     checkpoint: RankerCheckpoint,
-    device: torch.device,
+    device: str,
     store: VectorStore,
     engine: Engine,
 ) -> None:
@@ -238,7 +238,7 @@ def group_by_conclusion(
 def encode_queries(
     queries: Sequence[str],
     checkpoint: RankerCheckpoint,
-    device: torch.device,
+    device: str,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
     """Compute the vectors (N, V) float32 of queries, one at a time, so that no vector depends on
@@ -248,7 +248,7 @@ def encode_queries(
 
 @torch.inference_mode()
 def _encode_queries(
-    checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]
+    checkpoint: RankerCheckpoint, device: str, queries: Sequence[str]
 ) -> np.ndarray:
     ranker = get_dense_ranker(checkpoint).to(device)
     # other threads may be encoding in half precision
@@ -261,7 +261,7 @@ def _encode_queries(
 def encode_shard(
     checkpoint: RankerCheckpoint,
     input_type: Literal["query", "premise"],
-    device: torch.device,
+    device: str,
     texts: list[str],
 ) -> bytes:
     """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
@@ -279,7 +279,7 @@ def encode_shard(
 def encode_texts(
     texts: Sequence[TokenIds],
     ranker: DenseRanker,
-    device: torch.device,
+    device: str,
     precision: torch.dtype | None = None,
 ) -> np.ndarray:
     """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]` and

@@ -94,7 +94,7 @@ def build_latent_index(
     docnos: list[str],
     load_premises: Callable[[list[str]], pd.DataFrame],
     checkpoint: RankerCheckpoint,
-    device: torch.device,
+    device: str,
     parts: Parts,
     engine: Engine = LOCAL_ENGINE,
 ) -> None:
@@ -128,7 +128,7 @@ def build_latent_index(
         file.unlink()
 
 
-def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, premises: list[str]) -> bytes:
+def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str]) -> bytes:
     """Compute the latent weights of premises; return them as a sparse matrix (premises, latent) in
     .npz format."""
     from scipy.sparse import csr_array, save_npz

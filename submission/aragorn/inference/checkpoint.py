@@ -213,7 +213,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     def run_probe(network: NetworkT, tokeniser: TokeniserT) -> list[Any]:
         """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
 
-    def move_network(self, device: torch.device) -> NetworkT:
+    def move_network(self, device: str) -> NetworkT:
         """Move the network to a device, set its encoder's precision for that device, and return the
         network."""
         return move_to_device(self.network, device, self.precision)

@@ -36,7 +36,7 @@ MAX_TOKENS_CPU_BF16 = 2048
 MAX_TOKENS_GPU = 65536
 
 
-def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
+def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> str:
     """Return the device for `auto` (a GPU if the engine has one), `cpu` or `cuda`.
 
     Raises:
@@ -46,10 +46,10 @@ def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
         raise UsageError(
             f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu"
         )
-    return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
+    return "cuda" if name != "cpu" and engine.has_gpu else "cpu"
 
 
-def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
+def choose_precision(name: str, device: str) -> torch.dtype | None:
     """Return the dtype of encoders on a CPU for a value of --precision; None means float32.
 
     Raises:
@@ -58,7 +58,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     """
     if name == "float32":
         return None
-    if device.type == "cuda":
+    if device == "cuda":
         raise UsageError(
             "--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu"
         )
@@ -78,13 +78,11 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     return torch.bfloat16
 
 
-def move_to_device(
-    network: NetworkT, device: torch.device, cpu_precision: torch.dtype | None
-) -> NetworkT:
+def move_to_device(network: NetworkT, device: str, cpu_precision: torch.dtype | None) -> NetworkT:
     """Move a network to a device, set its encoder's precision (`cpu_precision`, or float16 on a
     GPU), and return it."""
     network.to(device)
-    network.set_encoder_precision(torch.float16 if device.type == "cuda" else cpu_precision)
+    network.set_encoder_precision(torch.float16 if device == "cuda" else cpu_precision)
     return network
 
 
@@ -145,10 +143,10 @@ def batch_by_shape(
     return batches
 
 
-def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
+def get_max_batch_tokens(device: str, precision: torch.dtype | None = None) -> int:
     """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a
     CPU (None: float32)."""
-    if device.type == "cuda":
+    if device == "cuda":
         return MAX_TOKENS_GPU
     return MAX_TOKENS_CPU if precision is None else MAX_TOKENS_CPU_BF16
 
@@ -168,7 +166,7 @@ def use_single_thread() -> Iterator[int]:
 def map_batches(
     compute: Callable[[np.ndarray], T],
     batches: Sequence[np.ndarray],
-    device: torch.device,
+    device: str,
     join: Callable[[list[T]], T],
 ) -> list[T]:
     """Return the results of `compute` for batches of row numbers, in order, computed without
@@ -183,7 +181,7 @@ def map_batches(
         return compute_or_split(compute, rows, join)
 
     with use_single_thread() as thread_count:
-        if device.type == "cuda" or thread_count == 1:
+        if device == "cuda" or thread_count == 1:
             return [compute_batch(rows) for rows in batches]
         with ThreadPoolExecutor(thread_count, initializer=set_thread_count, initargs=(1,)) as pool:
             return list(pool.map(compute_batch, batches))

@@ -8,7 +8,6 @@ from itertools import chain, islice
 
 import msgspec
 import numpy as np
-import torch
 
 from aragorn.cache import Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
@@ -37,7 +36,7 @@ def enrich_collection(
     docnos: Sequence[str],
     load_texts: Callable[[Sequence[str]], Sequence[str]],
     checkpoint: TaggerCheckpoint,
-    device: torch.device,
+    device: str,
     parts: Parts,
     engine: Engine = LOCAL_ENGINE,
 ) -> FrequencyLoader:
@@ -73,7 +72,7 @@ def enrich_collection(
             minutes,
             size / 1e6,
         )
-        if minutes > LONG_MINUTES and device.type == "cpu":
+        if minutes > LONG_MINUTES and device == "cpu":
             log.warning(
                 "%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an "
                 "interruption",
@@ -97,13 +96,13 @@ def enrich_collection(
     return load_frequencies
 
 
-def encode_shard(checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:
+def encode_shard(checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]) -> bytes:
     """Enrich the texts of a shard; return their word frequencies as MessagePack."""
     return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
 
 
 def measure_sample(
-    checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]
+    checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
 ) -> tuple[float, int]:
     """Enrich sample texts; return the time in seconds and the size of their word frequencies in
     bytes."""
@@ -113,7 +112,7 @@ def measure_sample(
 
 
 def enrich_separately(
-    checkpoint: TaggerCheckpoint, device: torch.device, texts: Sequence[str]
+    checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
 ) -> list[WordFrequencies]:
     """Compute the word frequencies of texts, one text at a time, so that they do not depend on the
     batch."""
@@ -121,7 +120,7 @@ def enrich_separately(
 
 
 def enrich_texts(
-    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: torch.device
+    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: str
 ) -> list[WordFrequencies]:
     """Compute the word frequencies of texts, with their passages batched together."""
     return [
@@ -131,7 +130,7 @@ def enrich_texts(
 
 
 def annotate_texts(
-    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: torch.device
+    texts: Sequence[str], checkpoint: TaggerCheckpoint, device: str
 ) -> list[list[list[TokenAnnotation]]]:
     """Return each text's annotated passages; the longest are annotated first, so that GPU memory is
     allocated once."""

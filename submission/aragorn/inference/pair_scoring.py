@@ -108,11 +108,11 @@ class TokenisedPairs:
         selection = self.premises.select(premises)
         return type(self)(self.queries, selection, self.query_rows[rows], premise_rows)
 
-    def get_queries(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+    def get_queries(self, rows: np.ndarray, device: str) -> tuple[Tensor, Tensor]:
         """Return the padded queries of pairs: ids (B, Q) and mask (B, Q)."""
         return self.queries.batch(self.query_rows[rows], device)
 
-    def get_premises(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+    def get_premises(self, rows: np.ndarray, device: str) -> tuple[Tensor, Tensor]:
         """Return the padded premises of pairs: ids (B, D) and mask (B, D)."""
         return self.premises.batch(self.premise_rows[rows], device)
 
@@ -144,9 +144,9 @@ class PairScorer:
 
     unit: ClassVar[str] = "pairs"
 
-    load_ranker: Callable[[torch.device], Any]  # on the device, in evaluation mode
+    load_ranker: Callable[[str], Any]  # on the device, in evaluation mode
     queries: PaddedTexts
-    device: torch.device
+    device: str
 
     @classmethod
     def select_items(cls, pairs: TokenisedPairs) -> TokenisedPairs:
@@ -246,7 +246,7 @@ def score_documents(
     pairs: pd.DataFrame,
     token_cache: TokenCache,
     checkpoint: RankerCheckpoint,
-    device: torch.device,
+    device: str,
     parts: Parts | None,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
@@ -294,7 +294,7 @@ def score_documents(
 
 
 def score_texts(
-    checkpoint: RankerCheckpoint, pairs: Sequence[tuple[str, str]], device: torch.device = CPU
+    checkpoint: RankerCheckpoint, pairs: Sequence[tuple[str, str]], device: str = CPU
 ) -> np.ndarray:
     """Move a ranker to the device, and compute the scores (N,) float32 of pairs of raw query and
     premise texts.
@@ -309,7 +309,7 @@ def score_texts(
     return score_pairs(checkpoint.network.to(device), tokenised_pairs, device)
 
 
-def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
+def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: str) -> np.ndarray:
     """Compute the scores (N,) float32 of pairs without a cache; the ranker must be on the device,
     in evaluation mode."""
     if not len(pairs.query_rows):
@@ -327,8 +327,8 @@ def _choose_scorer(ranker: Ranker) -> type[PairScorer]:
     return TopicScorer if isinstance(ranker, TopicRanker) else PairScorer
 
 
-def _get_batch_size(ranker: Ranker, device: torch.device) -> int:
-    return GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size
+def _get_batch_size(ranker: Ranker, device: str) -> int:
+    return GPU_BATCH_SIZE if device == "cuda" else ranker.cpu_batch_size
 
 
 def _group_batches(batches: Batches, min_size: int) -> list[Batches]:

@@ -53,7 +53,7 @@ class PaddedTexts:
             self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths
         )
 
-    def batch(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    def batch(self, rows: np.ndarray | Tensor, device: str) -> tuple[Tensor, Tensor]:
         """Return ids (B, L) int64 and mask (B, L) of the texts in `rows` on a device, trimmed to
         the longest of them."""
         texts = self.select(rows)

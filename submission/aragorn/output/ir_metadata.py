@@ -191,12 +191,12 @@ def _describe_resources(execution: Execution) -> dict[str, Any]:
         "ram": {"peak": _format_megabytes(measure_peak_memory())},
     }
     # with Ray, the GPU may be on another node
-    if device.type == "cuda" and torch.cuda.is_available():
+    if device == "cuda" and torch.cuda.is_available():
         resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
     return resources
 
 
-def _describe_platform(device: torch.device) -> dict[str, Any]:
+def _describe_platform(device: str) -> dict[str, Any]:
     hardware: dict[str, Any] = {
         "cpu": {
             "model": detect_cpu(),
@@ -206,7 +206,7 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
         },
         "ram": _format_megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
     }
-    if device.type == "cuda" and torch.cuda.is_available():
+    if device == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {
             "model": properties.name,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Self
 
 import pandas as pd
-import torch
 
 from aragorn.errors import UsageError
 from aragorn.inference.device import choose_device
@@ -61,7 +60,7 @@ class LoadedSystem:
 
     system: System
     checkpoints: CheckpointStore
-    device: torch.device
+    device: str
 
     def search(
         self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH

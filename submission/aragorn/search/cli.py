@@ -4,8 +4,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-import torch
-
 from aragorn.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
 from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.search.corpus import Corpus
@@ -52,7 +50,7 @@ def search(options: QueryOptions) -> None:
 
 
 def choose_systems(
-    names: Sequence[str], searcher: Searcher, device: torch.device
+    names: Sequence[str], searcher: Searcher, device: str
 ) -> tuple[list[System], str]:
     """Return the named systems and "" or, if `names` is empty, the default system and a message
     that explains the choice.
@@ -65,7 +63,7 @@ def choose_systems(
     primary = get_system(catalogue.PRIMARY_SYSTEM)
     if missing_names := primary.stage.find_missing_checkpoints(searcher.checkpoints):
         reason = f"{primary.name}: checkpoint {', '.join(missing_names)} not found"
-    elif device.type == "cuda" or searcher.is_indexed(primary):
+    elif device == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     else:
         reason = f"{primary.name} takes seconds per query until `{searcher.corpus.index_command}` has encoded all premises"

@@ -87,7 +87,7 @@ class Searcher:
         self,
         corpus: Corpus,
         checkpoints: CheckpointStore,
-        device: torch.device,
+        device: str,
         cache_dir: Path | None = None,
     ) -> None:
         """Create a searcher that loads documents lazily and caches indexes in `cache_dir` (None: a

@@ -233,7 +233,7 @@ class Execution:
         self,
         dataset: Dataset,
         checkpoints: CheckpointStore,
-        device: torch.device,
+        device: str,
         cache: Cache,
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
@@ -252,7 +252,7 @@ class Execution:
         """Device type, followed by precision and engine unless it is float32."""
         precision = self.checkpoints.precision
         engine = f"openvino {get_library_version('openvino')}"
-        return self.device.type if precision is None else f"{self.device.type} {precision} {engine}"
+        return self.device if precision is None else f"{self.device} {precision} {engine}"
 
     @property
     def topics(self) -> pd.DataFrame:

@@ -107,7 +107,7 @@ def explain_pair(
     query: list[int],
     document: list[int],
     field: str,
-    device: torch.device,
+    device: str,
 ) -> Explanation:
     """Explain a network's score for a query and the document field `field`, both as token ids."""
     ranker = checkpoint.move_network(device)
@@ -166,7 +166,7 @@ def _occlude_tokens(
     query: list[int],
     document: list[int],
     score: float,
-    device: torch.device,
+    device: str,
 ) -> list[Row]:
     """Compute the change of the score if each document token in turn is omitted."""
     count = len(document)

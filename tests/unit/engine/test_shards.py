@@ -114,13 +114,13 @@ def test_missing_ray_installation_fails(
 
 def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) -> None:
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
-    assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == [
+    assert [choose_device(device, LOCAL_ENGINE) for device in ("auto", "cuda", "cpu")] == [
         "cuda",
         "cuda",
         "cpu",
     ]
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)
-    assert choose_device("auto", LOCAL_ENGINE).type == "cpu"
+    assert choose_device("auto", LOCAL_ENGINE) == "cpu"
     with pytest.raises(UsageError, match="no CUDA device"):
         choose_device("cuda", LOCAL_ENGINE)
 

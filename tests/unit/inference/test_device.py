@@ -24,7 +24,7 @@ from torch import Tensor
 
 from tests.conftest import needs_bfloat16
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CPU, GPU = "cpu", "cuda"
 PRINT_TF32 = "print(torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)"
 
 

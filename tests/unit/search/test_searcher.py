@@ -15,7 +15,6 @@ from threading import Event, Lock
 
 import numpy as np
 import pytest
-import torch
 from aragorn.cache import encode_npy
 from aragorn.engine.base import CPU
 from aragorn.errors import OutputError
@@ -32,12 +31,12 @@ from aragorn.systems.execution import CheckpointStore
 
 from tests.conftest import PREMISE, SAMPLE, Log, Patch
 
-GPU = torch.device("cuda")
+GPU = "cuda"
 
 
 def choose_system_names(
     names: list[str],
-    device: torch.device,
+    device: str,
     checkpoints: Path = CHECKPOINT_DIR,
     cache_dir: Path | None = None,
 ) -> tuple[list[str], str]:

@@ -85,7 +85,7 @@ def test_results_depend_on_key_and_argument(tmp_path: Path) -> None:
             np.array([number**2, np.nan], np.float32).tobytes() for number in NUMBERS
         ]
         assert len((tmp_path / "log").read_text().split()) == n_calls
-    assert get_default_process_count(torch.device("cuda")) == 1
+    assert get_default_process_count("cuda") == 1
 
 
 def write_pid_and_sleep(file: str) -> None:

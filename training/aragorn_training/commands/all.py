@@ -114,7 +114,7 @@ def make_all(options: AllOptions) -> None:
         options.only,
     )
     steps = graph.build_graph(sources)
-    device = choose_device(options.device).type
+    device = choose_device(options.device)
     selection = _select_steps(steps, options.only)
     records = Records({name: steps[name] for name in selection}, options.work_dir)
     seconds = _estimate_seconds(selection, records, device)

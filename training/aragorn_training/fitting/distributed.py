@@ -128,7 +128,7 @@ def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
 
 
 @contextmanager
-def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
+def join_process_group(device: str) -> Iterator[ProcessGroup]:
     """Join torchrun's process group, with one GPU per process; without torchrun, yield a single
     process.
 
@@ -137,7 +137,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield SINGLE_PROCESS
         return
-    if device.type == "cuda":
+    if device == "cuda":
         local_rank = int(os.environ["LOCAL_RANK"])
         gpu_count = torch.cuda.device_count()
         if local_rank >= gpu_count:
@@ -146,7 +146,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
             )
         torch.cuda.set_device(local_rank)
     distributed.init_process_group(
-        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT
+        "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=TIMEOUT
     )
     group = DistributedProcesses()
     try:

@@ -59,7 +59,7 @@ def fit(
     work_dir: Path,
     vectors_dir: Path,
     checkpoint_dir: Path,
-    device: torch.device,
+    device: str,
     restart: bool = False,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
@@ -104,7 +104,7 @@ def fit(
         "training_data": task.training_data,
         **trainee.provenance,
         "torch": torch.__version__,
-        "machine": f"{platform.machine()} {device.type}"
+        "machine": f"{platform.machine()} {device}"
         + (f" × {processes.world_size}" if processes.world_size > 1 else ""),
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
@@ -190,9 +190,7 @@ class _Run:
         log.info("%s: %s on %s%s", self.checkpoint_dir, _format_metrics(metrics), items, comparison)
 
 
-def _train(
-    run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: ProcessGroup
-) -> None:
+def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: ProcessGroup) -> None:
     """Start or resume a training run and write the selected network as the final checkpoint; skip a
     complete run."""
     network = run.trainee.network

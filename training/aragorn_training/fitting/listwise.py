@@ -57,7 +57,7 @@ class ListwiseTask(Task[Ranker]):
         loss: ListwiseLoss,
         validation: pd.DataFrame,
         tokeniser: Tokeniser,
-        device: torch.device,
+        device: str,
     ) -> None:
         self._lists = lists
         self._loss = loss

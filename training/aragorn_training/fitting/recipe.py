@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-import torch
 from aragorn.models import rankers, taggers
 from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
@@ -170,14 +169,14 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         raise NotImplementedError
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the task's examples for a network; raise InputError if they are missing, damaged or
         too few."""
         raise NotImplementedError
 
     def load_or_train_weights(
-        self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device
+        self, recipe: Recipe, network: Network, work_dir: Path, device: str
     ) -> None:
         """Load weights cached in `work_dir`, or train them, if `is_trained_externally`; by default
         do nothing."""

@@ -77,7 +77,7 @@ def use_evaluation_mode(network: Network) -> Iterator[None]:
         network.train(was_training)
 
 
-def build_ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
+def build_ranker_scorer(ranker: Ranker, device: str) -> CandidateScorer:
     """Return a scorer of validation candidates that applies a ranker in evaluation mode."""
 
     def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def build_ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer
     return score
 
 
-def build_encoder_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
+def build_encoder_scorer(pretrained: PretrainedEncoder, device: str) -> CandidateScorer:
     """Return a scorer by the cosine of query and premise, mean-pooled by the encoder before
     fine-tuning (baseline)."""
     from aragorn.models.rankers.sbert import SBERT  # slow import
@@ -118,7 +118,7 @@ def measure_full_collection(
     queries: ValidationQueries,
     query_rows: np.ndarray,
     training_premises: PaddedTexts,
-    device: torch.device,
+    device: str,
 ) -> dict[str, float]:
     """Measure recall@100 and nDCG@10 of retrieval from all premises, in percent, averaged over
     queries.
@@ -154,7 +154,7 @@ def measure_full_collection(
 
 
 def _score_all(
-    ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: torch.device
+    ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: str
 ) -> Tensor:
     """Return the scores (Q, N) of texts for query vectors (Q, latent)."""
     scores = query_vectors.new_empty(len(query_vectors), len(texts.lengths))
@@ -167,7 +167,7 @@ def _score_all(
 
 @torch.inference_mode()
 def measure_latent_sparsity(
-    ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: torch.device
+    ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: str
 ) -> dict[str, float]:
     """Return the percentages of zeros in latent vectors, for queries and for candidates (Entezari
     2020, eq. 3.19)."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import torch
 from aragorn import __version__
 from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
@@ -60,7 +59,7 @@ def fit_ensemble(
     work_dir: Path,
     checkpoints: CheckpointStore,
     output: Path,
-    device: torch.device,
+    device: str,
     non_negative: bool = False,
     candidates: CandidateSettings = CandidateSettings(),  # noqa: B008 immutable
 ) -> WeightedSum:
@@ -134,7 +133,7 @@ def _score_validation(
     stage: EnsembleStage,
     work_dir: Path,
     checkpoints: CheckpointStore,
-    device: torch.device,
+    device: str,
     candidates: CandidateSettings,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return each member's scores of the validation candidates, and their tie order, all (queries,
@@ -158,7 +157,7 @@ def _score_validation(
         tie_order = queries.tie_order[queries.candidates]
         scorer = build_ranker_scorer(checkpoint.network.to(device), device)
         code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
-        key = hash_json([checkpoint.fingerprint, code, inputs, candidates.names, device.type])
+        key = hash_json([checkpoint.fingerprint, code, inputs, candidates.names, device])
         parts = Parts(work_dir / f"validation-scores-{name}-{key}")
         batches = np.split(
             np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)

@@ -47,7 +47,7 @@ def build_network(
     encoder: Path,
     training: TrainingConfig,
     seed: int,
-    device: torch.device,
+    device: str,
     frozen_layers: FrozenLayerCache | None = None,
 ) -> Network:
     """Build a teacher or student from a pretrained encoder, and freeze its lowest blocks.
@@ -65,13 +65,13 @@ def build_network(
     local: dict[str, Any] = {"local_files_only": True}
     if training.loss == "cross_entropy":
         model: Network = CrossEncoder(
-            str(encoder), num_labels=1, max_length=training.max_length, device=device.type, **local
+            str(encoder), num_labels=1, max_length=training.max_length, device=device, **local
         )
     else:
         options = dict.fromkeys(("model_kwargs", "processor_kwargs", "config_kwargs"), local)
         transformer = Transformer(str(encoder), max_seq_length=training.max_length, **options)
         pooling = Pooling(transformer.get_embedding_dimension(), "mean")
-        model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
+        model = SentenceTransformer(modules=[transformer, pooling], device=device)
     bert = get_encoder(model)
     for block in [] if training.attention_dropout else bert.encoder.layer:
         block.attention.self.dropout.p = 0.0
@@ -86,9 +86,7 @@ def build_network(
     return model
 
 
-def build_frozen_layers(
-    encoder: Path, training: TrainingConfig, device: torch.device
-) -> FrozenLayerCache:
+def build_frozen_layers(encoder: Path, training: TrainingConfig, device: str) -> FrozenLayerCache:
     """Build the frozen layers, with a cache of their outputs, that bi-encoders with these settings
     share."""
     return FrozenLayerCache(

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.cache import Parts
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.text import tokenisers
@@ -87,7 +86,7 @@ class StudentTraining:
     working directory."""
 
     def __init__(
-        self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device
+        self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: str
     ) -> None:
         """Load the arguments prepared by `prepare pairs`; networks and silver pairs are built on
         demand."""
@@ -125,7 +124,7 @@ class StudentTraining:
                 settings,
                 pretrained.sha256,
                 describe_versions(tokenisers, sys.modules[__name__]),
-                device.type,
+                device,
                 table_hashes,
             ]
         )
@@ -234,7 +233,7 @@ def load_or_train_student(
     pairs: StudentPairSettings,
     student: TrainingVariant,
     work_dir: Path,
-    device: torch.device,
+    device: str,
 ) -> None:
     """Load the weights of a student into `ranker`; train the student first if it is not cached in
     `work_dir`."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from datasets import Dataset
 from sentence_transformers import (
     CrossEncoder,
@@ -55,7 +54,7 @@ class TrainingSetup:
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig
     pairs: pd.DataFrame  # `first second label`
-    device: torch.device
+    device: str
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
     def build_initial_network(self, seed: int) -> Network:
@@ -110,7 +109,7 @@ class TrainingSetup:
         # a duplicate would be a false negative
         has_in_batch_negatives = self.training.loss == "multiple_negatives"
         kwargs: dict[str, Any] = {
-            "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device.type == "cpu",
+            "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device == "cpu",
             "num_train_epochs": self.training.epochs, "per_device_train_batch_size": self.training.batch_size,
             "learning_rate": self.training.learning_rate, "warmup_steps": self.training.warmup_ratio,
             "batch_sampler": BatchSamplers.NO_DUPLICATES if has_in_batch_negatives else LengthBucketSampler,

@@ -85,7 +85,7 @@ def measure_scorer(
     name: str,
     work_dir: Path,
     checkpoints: Path,
-    device: torch.device,
+    device: str,
     cpu_precision: torch.dtype | None = None,
 ) -> pd.DataFrame:
     """Measure a scorer on the validation queries with every pool and rule of negatives.
@@ -117,7 +117,7 @@ def _build_scorer(
     name: str,
     work_dir: Path,
     checkpoints: Path,
-    device: torch.device,
+    device: str,
     cpu_precision: torch.dtype | None,
 ) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
     """Build a scorer; return it with the unit and the tokeniser of the texts that it reads."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
@@ -134,7 +133,7 @@ def _describe_lists(table: pd.DataFrame, recipe: Recipe) -> Iterator[Row]:
 
 def _describe_folds(table: pd.DataFrame, name: str, recipe: Recipe) -> Iterator[Row]:
     """Count the topics and arguments of each split, means over folds."""
-    runner = SettingRunner(SETTINGS[name], {name: table}, recipe, torch.device("cpu"))
+    runner = SettingRunner(SETTINGS[name], {name: table}, recipe, "cpu")
     for split in SPLITS:
         parts = [table[runner.mask_split(fold, split)] for fold in range(runner.setting.n_folds)]
         yield name, split, "topics", float(np.mean([part["topic"].nunique() for part in parts]))

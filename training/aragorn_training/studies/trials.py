@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import torch
 from aragorn.errors import TrainingError
 from aragorn.inference.device import choose_device
 from aragorn.options import argument, option
@@ -118,7 +117,7 @@ def run(options: Options) -> pd.DataFrame:
     return pd.DataFrame([row for trial in trials for row in rows[trial.run_name]], columns=COLUMNS)
 
 
-def _run_trial(job: tuple[Trial, Path, torch.device]) -> list[Row]:
+def _run_trial(job: tuple[Trial, Path, str]) -> list[Row]:
     """Train a trial and tabulate its metrics; return no rows if it does not learn."""
     trial, work_dir, device = job
     name = trial.run_name

@@ -4,7 +4,6 @@ validate the student."""
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import torch
 from aragorn.models.network import Network
 
 from aragorn_training.fitting.initialisation import TextNetworkSpec
@@ -32,14 +31,14 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> PairwiseTask:
         """Load the pairwise task for validation only; `load_or_train_weights` builds the student's
         training pairs."""
         return PairwiseTask.load(recipe, trainee, work_dir, device)
 
     def load_or_train_weights(
-        self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device
+        self, recipe: Recipe, network: Network, work_dir: Path, device: str
     ) -> None:
         """Load the student's weights into the network; train the student first if its weights are
         not cached in `work_dir`."""

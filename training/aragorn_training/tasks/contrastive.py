@@ -49,7 +49,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     mu: PositiveFloat = 200.0  # Dirichlet prior of the language model
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> PairwiseTask:
         """Load training pairs and validation queries."""
         return ContrastiveTask.load(recipe, trainee, work_dir, device)
@@ -64,7 +64,7 @@ class ContrastiveTask(PairwiseTask):
         pairs: TrainingPairs,
         queries: ValidationQueries,
         recipe: Recipe,
-        device: torch.device,
+        device: str,
         pretrained: PretrainedEncoder | None = None,
     ) -> None:
         super().__init__(pairs, queries, recipe, device, pretrained)

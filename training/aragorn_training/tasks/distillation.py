@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import torch
 from aragorn.errors import InputError, pluralise
 from msgspec import Meta
 
@@ -32,7 +31,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> ListwiseTask:
         """Load the scored documents and hold out some titles; raise InputError if there are fewer
         than two titles."""

@@ -77,7 +77,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         return TrainableNetwork(LanguageModelCheckpoint, model, tokeniser, None, origin)
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the training premises, hold out some of them and split all into passages."""
         manifest = read_prepared_manifest(work_dir)

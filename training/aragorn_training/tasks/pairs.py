@@ -79,7 +79,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
             )
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load training pairs and validation queries."""
         return PairwiseTask.load(recipe, trainee, work_dir, device, self.hard_negatives)
@@ -99,7 +99,7 @@ class PairwiseTask(Task[Ranker]):
         pairs: TrainingPairs,
         queries: ValidationQueries,
         recipe: Recipe,
-        device: torch.device,
+        device: str,
         pretrained: PretrainedEncoder | None = None,
     ) -> None:
         self._pairs = pairs
@@ -130,7 +130,7 @@ class PairwiseTask(Task[Ranker]):
         recipe: Recipe,
         trainee: TrainableNetwork,
         work_dir: Path,
-        device: torch.device,
+        device: str,
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
         """Load the data of `prepare pairs`, see `load_training_pairs`; raise InputError if a file

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import Tokeniser
@@ -60,7 +59,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         return tuple(DATASETS[name].FOLDER for name in self.datasets)
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the tables of the data sets and hold out some debates of each for validation."""
         tables = [load_table(work_dir, name) for name in self.datasets]
@@ -110,7 +109,7 @@ class QualityTask(ListwiseTask):
         validation: pd.DataFrame,
         spec: QualitySpec,
         tokeniser: Tokeniser,
-        device: torch.device,
+        device: str,
     ) -> None:
         lists = build_ranked_lists(train, spec.list_size, spec.ranks_within, spec.loss)
         super().__init__(train, lists, LOSSES[spec.loss], validation, tokeniser, device)

@@ -128,7 +128,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         )
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the tagged documents and split those of each data set into training and test
         documents."""

@@ -79,7 +79,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         return self.documents != "all"
 
     def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device
+        self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the labelled passages and hold out those of some discussions for validation."""
         manifest = read_passages_manifest(work_dir, self.documents)
@@ -134,7 +134,7 @@ class TrainingPassages:
         labels = PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in examples])
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
-    def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    def batch(self, rows: np.ndarray, device: str) -> tuple[Tensor, Tensor, Tensor]:
         """Return the ids, mask and targets, each (B, T), of passages by row, trimmed to the longest
         passage."""
         ids, mask = self.word_pieces.batch(rows, device)
@@ -155,7 +155,7 @@ class TermWeightingTask(Task[DeepCT]):
         baseline: TermWeightBaselines,
         passages: Sequence[Passage],
         labels: Sequence[LabelledWords],
-        device: torch.device,
+        device: str,
     ) -> None:
         self._training = training
         self._baseline = baseline

@@ -115,7 +115,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    context = join_process_group(torch.device("cuda"))
+    context = join_process_group("cuda")
     with (
         pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"),
         context,

@@ -76,7 +76,7 @@ def test_lists_stay_within_topics_and_have_labels(
     np.testing.assert_allclose(lists.labels, labels, rtol=1e-6)
 
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
 TIES = np.arange(105)
 

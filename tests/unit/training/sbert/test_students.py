@@ -44,7 +44,7 @@ from sentence_transformers import SentenceTransformer
 from tests.conftest import read_files
 from tests.unit.training.conftest import sample_sentence
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 CROSS_ENTROPY = networks.TrainingConfig(
     "cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1
 )

@@ -129,7 +129,7 @@ def make_trial(
             settings,
             Encoders(teacher, encoder),
             cache,
-            torch.device("cpu"),
+            "cpu",
         )
 
     return make

@@ -15,7 +15,7 @@ from aragorn_training.studies.candidates import BM25, LENGTH, NEGATIVE_COUNT
 from aragorn_training.tasks.pairs import PairwiseSpec
 from msgspec.structs import replace
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 # MAP@20 with the least similar of the split, the least similar of the collection, and random
 # negatives of the collection
 SAMPLE_MAP = {

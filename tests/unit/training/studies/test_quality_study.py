@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from aragorn.errors import InputError, TrainingError
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import DATASETS, load_table, prepare_quality
@@ -66,7 +65,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 def make_runner(name: str, tables: Tables) -> SettingRunner:
-    return SettingRunner(SETTINGS[name], tables, HINGE_RECIPE, torch.device("cpu"))
+    return SettingRunner(SETTINGS[name], tables, HINGE_RECIPE, "cpu")
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -265,7 +264,7 @@ def test_cache_key_does_not_depend_on_the_settings_of_cells(
     monkeypatch.setattr("aragorn.inference.pretrained.ENCODER_DIR", encoder.parent)
 
     def get_key(recipe: Recipe) -> object:
-        return _build_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
+        return _build_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, "cpu")
 
     task = QualitySpec(("ukp",), loss="mse")
     recipe = Recipe(ranker="tfr_bert", task=task, encoder=EncoderSettings(name="tiny"))

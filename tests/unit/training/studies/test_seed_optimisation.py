@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from aragorn.errors import TrainingError
 from aragorn_training.sbert import trainer as sbert_trainer
 from aragorn_training.sbert.networks import (
@@ -192,7 +191,7 @@ def make_setup(training: TrainingConfig, encoder: Path) -> TrainingSetup:
         encoder,
         training,
         pd.DataFrame(rows, columns=["first", "second", "label"]),
-        torch.device("cpu"),
+        "cpu",
     )
 
 

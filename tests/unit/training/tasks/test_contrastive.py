@@ -21,7 +21,7 @@ from aragorn_training.tasks.distillation import _shift_to_zero
 
 from tests.conftest import make_argument
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from aragorn.errors import InputError
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.data.quality import COLUMNS
@@ -19,7 +18,7 @@ from aragorn_training.tasks.quality import QualitySpec, mask_held_out_debates
 from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 TRAINING = TrainingSettings(
     epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1
 )

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.errors import UsageError
 from aragorn.index.dense import encode_texts
 from aragorn.inference.device import choose_device
@@ -137,7 +136,7 @@ def _train_and_score(runners: Mapping[str, SettingRunner], cell: Cell) -> np.nda
 
 
 def _build_key(
-    setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device
+    setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: str
 ) -> tuple[Any, ...]:
     data = [
         hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest()
@@ -149,12 +148,10 @@ def _build_key(
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed
     del settings["task"]["loss"], settings["task"]["datasets"], settings["seed"]
-    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
+    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device, data
 
 
-def _embed_arguments(
-    texts: Sequence[str], encoder: EncoderSettings, device: torch.device
-) -> np.ndarray:
+def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: str) -> np.ndarray:
     """Encode texts with the pretrained encoder; return embeddings (texts, dimensions) float64."""
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.inference.pair_scoring import score_pairs
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.transformer import ClsOnlyLayer
@@ -26,7 +25,7 @@ _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
 
 def train_network(
-    recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device
+    recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: str
 ) -> TrainableNetwork:
     """Train a network and return it with the weights of the highest Spearman correlation on the dev
     topics.
@@ -57,9 +56,7 @@ def train_network(
     return trainee
 
 
-def score_arguments(
-    trainee: TrainableNetwork, table: pd.DataFrame, device: torch.device
-) -> np.ndarray:
+def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str) -> np.ndarray:
     """Return the scores (rows,) float32 of a table's arguments for their topics."""
     with use_evaluation_mode(trainee.network):
         return score_pairs(
@@ -67,7 +64,7 @@ def score_arguments(
         )
 
 
-def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torch.device) -> None:
+def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
     """Share activations of frozen BERT blocks among folds, losses and seeds, and compute only [CLS]
     in the last block.
 
@@ -82,5 +79,5 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torc
             last_block.full_in_training = False
         if frozen_layers > 0:
             _FROZEN_LAYERS.setdefault(
-                (recipe.encoder, device.type), FrozenLayerCache(bert, frozen_layers)
+                (recipe.encoder, device), FrozenLayerCache(bert, frozen_layers)
             ).attach_to(bert)

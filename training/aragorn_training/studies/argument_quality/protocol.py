@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.errors import InputError, TrainingError
 from msgspec.structs import replace
 
@@ -98,7 +97,7 @@ class SettingRunner:
         setting: Setting,
         tables: dict[str, pd.DataFrame],
         recipe: Recipe,
-        device: torch.device,
+        device: str,
     ) -> None:
         """Split the training data sets into folds; each cell overrides the loss, seed and network
         key "topic" of `recipe`."""

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pandas as pd
-import torch
 from aragorn.cache import Cache, Parts
 from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
@@ -213,7 +212,7 @@ class Session:
         """Open the store of a repetition's networks."""
         data = [split.to_csv(index=False) for split in (gold.train, gold.dev, gold.test)]
         encoders = (self.teacher.sha256, self.student.sha256)
-        key = (astuple(settings), repetition, *encoders, self._code, self.device.type, data)
+        key = (astuple(settings), repetition, *encoders, self._code, self.device, data)
         return self._cache.parts(f"{name}-{repetition}", repr(key))
 
 
@@ -243,7 +242,7 @@ class Trial:
         settings: Settings,
         encoders: Encoders,
         cache: Parts,
-        device: torch.device,
+        device: str,
         gold_cache: Parts | None = None,
     ) -> None:
         """Create a trial without training; `repetition` determines the seeds, and no other trial
