@@ -129,6 +129,11 @@ def escape_unprintable(text: str) -> str:
     )
 
 
+def escape_name(text: str) -> str:
+    """Return the name of a file or run as printable text on one line."""
+    return escape_unprintable(escape_undecodable(text))
+
+
 def pluralise(count: int, noun: str) -> str:
     """Format a count with its noun, e.g. "1 error", "1,343 errors"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -62,7 +62,10 @@ def explain(
         if is_comparison
         else _format_explanation(explanations[0], use_colour)
     )
-    return "\n\n".join("\n".join(block) for block in [header, *blocks] if block) + "\n"
+    return (
+        "\n\n".join("\n".join(block) for block in [[*map(sanitise, header)], *blocks] if block)
+        + "\n"
+    )
 
 
 def _describe_absence(system: System, execution: Execution, qid: str, docno: str) -> str:
@@ -93,7 +96,7 @@ def _get_candidate_stages(stage: Stage, execution: Execution) -> tuple[Stage, ..
 def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list[str]]:
     """Format the score, its contributions, and their breakdowns, as blocks of lines."""
     blocks = [
-        [f"{label}: {text}" for label, text in explanation.model_inputs.items()],
+        [sanitise(f"{label}: {text}") for label, text in explanation.model_inputs.items()],
         [f"score {explanation.score:.6f}: {explanation.summary}"],
         _format_rows(explanation.contributions),
     ]
@@ -102,7 +105,7 @@ def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list
             ["claims and premises:", _format_components(explanation.component_spans, use_colour)]
         ]
     for title, rows in explanation.breakdowns.items():
-        blocks += [[title], _format_rows(rows)]
+        blocks += [[sanitise(title)], _format_rows(rows)]
     if explanation.occlusions:
         title = "score change when one token of the premise is removed (not additive)"
         blocks += [[title], _format_rows(explanation.occlusions)[:MAX_ROWS]]
@@ -113,7 +116,7 @@ def _format_comparison(first: Explanation, second: Explanation) -> list[list[str
     """Format the scores of two documents, and their contributions and breakdowns summed by label,
     side by side."""
     inputs = [
-        f"{label}: {text}"
+        sanitise(f"{label}: {text}")
         for explanation in (first, second)
         for label, text in explanation.model_inputs.items()
     ]
@@ -126,7 +129,7 @@ def _format_comparison(first: Explanation, second: Explanation) -> list[list[str
     ]
     for title, rows in first.breakdowns.items():
         pairs = _format_pairs(rows, second.breakdowns.get(title, []))
-        blocks += [[title], pairs] if pairs != contributions else []
+        blocks += [[sanitise(title)], pairs] if pairs != contributions else []
     return blocks
 
 
@@ -148,7 +151,7 @@ def _format_pairs(first: Sequence[Row], second: Sequence[Row]) -> list[str]:
 
 
 def _format_pair(label: str, first: float, second: float) -> str:
-    return f"{first:+12.6f}  {second:+12.6f}  {second - first:+12.6f}  {label}"
+    return f"{first:+12.6f}  {second:+12.6f}  {second - first:+12.6f}  {sanitise(label)}"
 
 
 def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
@@ -172,4 +175,6 @@ def _format_rows(rows: list[Row]) -> list[str]:
     the remaining ones."""
     largest = select_largest(rows, MAX_ROWS)
     width = max((len(row.label) for row in largest[:MAX_ROWS]), default=0)
-    return [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in largest]
+    return [
+        sanitise(f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip()) for row in largest
+    ]

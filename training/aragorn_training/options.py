@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from aragorn.cli import Commands
-from aragorn.errors import UsageError, abbreviate, escape_undecodable
+from aragorn.errors import UsageError, abbreviate, escape_name, escape_undecodable
 from aragorn.io.orders import AUTO_ORDER, Order
 from aragorn.options import add_arguments, build_options, integer_between, option, parse_path
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
@@ -86,11 +86,11 @@ def parse_named_path(text: str) -> NamedPath:
     name, separator, file = text.partition("=")
     if not separator or Path(text).exists():
         path = parse_path(text)
-        file_name = escape_undecodable(path.absolute().name)
+        file_name = escape_name(path.absolute().name)
         return EXTENSIONS.sub("", file_name) or file_name, path
     if not name.strip():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected NAME before =")
-    return escape_undecodable(name), parse_path(file)
+    return escape_name(name), parse_path(file)
 
 
 @dataclass(frozen=True, kw_only=True)

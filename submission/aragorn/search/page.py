@@ -202,7 +202,7 @@ def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -
 def _create_environment() -> Environment:
     environment = Environment(
         autoescape=True,
-        finalize=_sanitise,
+        finalize=sanitise_value,
         loader=FileSystemLoader(Path(__file__).parent),
         lstrip_blocks=True,
         trim_blocks=True,
@@ -220,7 +220,7 @@ def _create_environment() -> Environment:
     return environment
 
 
-def _sanitise(value: object) -> str:
+def sanitise_value(value: object) -> str:
     """Convert a value in a template to text and sanitise its lines, unless it is markup; jinja2
     then escapes the text."""
     return value if isinstance(value, Markup) else "\n".join(map(sanitise, str(value).split("\n")))

@@ -5,7 +5,7 @@ import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.errors import UsageError, escape_undecodable
+from aragorn.errors import UsageError, escape_name
 from aragorn.options import argument, option
 
 from aragorn_training.options import (
@@ -49,7 +49,7 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
     )
     baseline: str | None = option(
         None,
-        parse=escape_undecodable,
+        parse=escape_name,
         help="NAME of the run against which all other RUNs are tested",
     )
     output: Path | None = option(
@@ -186,9 +186,15 @@ def compare(options: CompareOptions) -> None:
 
     name_a, file_a = options.first
     name_b, file_b = options.second
-    names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
+    names = (
+        (escape_name(str(file_a)), escape_name(str(file_b)))
+        if name_a == name_b
+        else (name_a, name_b)
+    )
     text = "".join(
-        f"{file}: {find_run(file).name} is compared\n" for file in (file_a, file_b) if file.is_dir()
+        escape_name(f"{file}: {find_run(file).name} is compared") + "\n"
+        for file in (file_a, file_b)
+        if file.is_dir()
     )
     first = read_run(file_a, options.order)
     second = read_run(file_b, options.order)
@@ -244,7 +250,9 @@ def _compare_other_runs(first: Path, second: Path) -> str:
         f"only in {second}": [name for name in runs_b if name not in runs_a],
     }
     return "".join(
-        f"\nother runs, {label}: {', '.join(names)}" for label, names in groups.items() if names
+        "\n" + escape_name(f"other runs, {label}: {', '.join(names)}")
+        for label, names in groups.items()
+        if names
     )
 
 

@@ -11,7 +11,7 @@ from aragorn.errors import (
     MAX_NAMES_LISTED,
     InputError,
     abbreviate_list,
-    escape_undecodable,
+    escape_name,
     pluralise,
 )
 from aragorn.io.orders import Order
@@ -238,7 +238,7 @@ def find_system_runs(directory: Path) -> dict[str, Path]:
 def parse_system_name(stem: str) -> str:
     """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's
     name has no hyphen."""
-    return escape_undecodable(stem.rpartition("-")[2])
+    return escape_name(stem.rpartition("-")[2])
 
 
 def select_top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:

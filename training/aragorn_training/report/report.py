@@ -21,6 +21,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import find_run, read_run
 from aragorn.output.run_directory import FINGERPRINT_FILE
 from aragorn.progress import track
+from aragorn.search.page import sanitise_value
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
 from aragorn.storage.hashing import hash_input_files
@@ -155,7 +156,7 @@ def _render(inputs: Sequence[Path], **variables: Any) -> str:
     flags = [text for path in inputs for text in ("-i", str(path))]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
+        undefined=jinja2.StrictUndefined, finalize=sanitise_value,
     )  # fmt: skip
     environment.filters["pluralise"] = pluralise
     environment.filters["command"] = lambda query: shlex.join(
