@@ -459,7 +459,7 @@ def small_shards() -> Iterator[None]:
         patch.setattr(latent, "BATCH_SIZE", 40)
         patch.setattr(lexical, "BLOCK_SIZE", 150)
         patch.setattr(lexical, "SPLIT_SIZE", 60)
-        patch.setattr(inverted, "TRANSPOSED_ROWS", 100)
+        patch.setattr(inverted, "ROWS_PER_BLOCK", 100)
         yield
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of the files of an index
 
 T = TypeVar("T")
-TRANSPOSED_ROWS = 16384  # rows that are transposed at a time
+ROWS_PER_BLOCK = 16384  # rows that are read at a time
 
 Token = bytes | str  # of a text, or a word of an enriched document
 
@@ -73,37 +73,6 @@ class SparseMatrix:
         """Return the number of entries of each row (rows,)."""
         return np.diff(self.starts)
 
-    def transpose(self, n_columns: int) -> csr_array:
-        """Return the transpose of the matrix, which has this number of columns.
-
-        Blocks of rows are transposed one by one: for all at once, scipy needs twice the memory.
-        """
-        sizes = np.zeros(n_columns, np.int64)
-        for block in self._iter_blocks(n_columns):
-            sizes += np.bincount(block.indices, minlength=n_columns)
-        ends = np.cumsum(sizes)
-        next_free = ends - sizes
-        columns = np.empty(len(self.columns), np.int32)
-        values = np.empty(len(self.values), self.values.dtype)
-        n_rows = 0
-        for block in self._iter_blocks(n_columns):
-            transposed = block.T.tocsr()
-            sizes = np.diff(transposed.indptr)
-            offsets = np.repeat(next_free - transposed.indptr[:-1], sizes)
-            positions = offsets + np.arange(block.nnz)
-            columns[positions] = transposed.indices + n_rows
-            values[positions] = transposed.data
-            next_free += sizes
-            n_rows += block.shape[0]
-        return _build_csr(values, columns, ends, n_rows)
-
-    def _iter_blocks(self, n_columns: int) -> Iterator[csr_array]:
-        for start in range(0, len(self.starts) - 1, TRANSPOSED_ROWS):
-            bounds = self.starts[start : start + TRANSPOSED_ROWS + 1]
-            entries = slice(bounds[0], bounds[-1])
-            values, columns = self.values[entries], self.columns[entries]
-            yield _build_csr(values, columns, bounds[1:] - bounds[0], n_columns)
-
 
 def _map_file(file: Path, dtype: type[np.generic]) -> np.ndarray:
     if not file.stat().st_size:
@@ -130,6 +99,54 @@ def write_matrix(directory: Path, name: str, blocks: Iterable[csr_array]) -> int
             n_columns = block.shape[1]
     (directory / f"{name}.starts").write_bytes(np.concatenate(starts).data)
     return n_columns
+
+
+def read_blocks(
+    directory: Path, name: str, dtype: type[np.generic], n_columns: int
+) -> Iterator[csr_array]:
+    """Yield blocks of consecutive rows of a matrix that `write_matrix` has written with values of
+    this type.
+
+    The blocks are read rather than mapped: the pages of a map would stay in memory.
+    """
+    starts = np.fromfile(directory / f"{name}.starts", np.int64)
+    with (
+        (directory / f"{name}.columns").open("rb") as columns,
+        (directory / f"{name}.values").open("rb") as values,
+    ):
+        for row in range(0, len(starts) - 1, ROWS_PER_BLOCK):
+            bounds = starts[row : row + ROWS_PER_BLOCK + 1] - starts[row]
+            block_columns = np.fromfile(columns, np.int32, bounds[-1])
+            block_values = np.fromfile(values, dtype, bounds[-1])
+            yield _build_csr(block_values, block_columns, bounds[1:], n_columns)
+
+
+def transpose_matrix(
+    directory: Path, name: str, dtype: type[np.generic], n_columns: int
+) -> csr_array:
+    """Return the transpose of a matrix that `write_matrix` has written with values of this type.
+
+    Blocks of rows are transposed one by one: for all at once, scipy needs twice the memory.
+    """
+    sizes = np.zeros(n_columns, np.int64)
+    for block in read_blocks(directory, name, dtype, n_columns):
+        sizes += np.bincount(block.indices, minlength=n_columns)
+    ends = np.cumsum(sizes)
+    next_free = ends - sizes
+    n_entries = sizes.sum()
+    columns = np.empty(n_entries, np.int32)
+    values = np.empty(n_entries, dtype)
+    n_rows = 0
+    for block in read_blocks(directory, name, dtype, n_columns):
+        transposed = block.T.tocsr()
+        sizes = np.diff(transposed.indptr)
+        offsets = np.repeat(next_free - transposed.indptr[:-1], sizes)
+        positions = offsets + np.arange(block.nnz)
+        columns[positions] = transposed.indices + n_rows
+        values[positions] = transposed.data
+        next_free += sizes
+        n_rows += block.shape[0]
+    return _build_csr(values, columns, ends, n_rows)
 
 
 class TermCounter:
@@ -248,11 +265,14 @@ def write_index(directory: Path, blocks: Iterable[csr_array], terms: Iterable[st
 
     write_matrix(directory, "by_document", measure_blocks())
     term_list = list(terms)
-    by_document = SparseMatrix.open(directory, "by_document", np.int32)
-    by_term = by_document.transpose(len(term_list))
+    by_term = transpose_matrix(directory, "by_document", np.int32, len(term_list))
     write_matrix(directory, "by_term", [by_term])
+    # block by block, because scipy copies the values that it sums
+    cf = np.zeros(len(term_list), np.int64)
+    for block in read_blocks(directory, "by_document", np.int32, len(term_list)):
+        cf += block.sum(axis=0)
     (directory / "terms.txt").write_text(
         "".join(f"{term}\n" for term in term_list), encoding="utf-8"
     )
-    np.save(directory / "cf.npy", by_term.sum(axis=1, dtype=np.int64))
+    np.save(directory / "cf.npy", cf)
     np.save(directory / "lengths.npy", np.concatenate(lengths))

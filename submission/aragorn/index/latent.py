@@ -17,7 +17,7 @@ from aragorn.cache import Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import abbreviate
-from aragorn.index.inverted import SparseMatrix, select_top_k, write_matrix
+from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import map_batches, use_single_thread
 from aragorn.models.padding import pad
@@ -122,8 +122,8 @@ def build_latent_index(
     read_shard = compute_shards(encode, shards, parts, engine, device, "latent index", "documents")
     blocks = (load_npz(io.BytesIO(read_shard(index))) for index in range(len(shards)))
     n_terms = write_matrix(directory, "by_document", blocks)
-    by_document = SparseMatrix.open(directory, "by_document", np.float32)
-    write_matrix(directory, "by_term", [by_document.transpose(n_terms)])
+    by_term = transpose_matrix(directory, "by_document", np.float32, n_terms)
+    write_matrix(directory, "by_term", [by_term])
     for file in directory.glob("by_document.*"):
         file.unlink()
 

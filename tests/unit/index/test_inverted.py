@@ -5,7 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from aragorn.index import inverted
-from aragorn.index.inverted import SparseMatrix, TermCounter, select_top_k, write_matrix
+from aragorn.index.inverted import (
+    SparseMatrix,
+    TermCounter,
+    select_top_k,
+    transpose_matrix,
+    write_matrix,
+)
 from aragorn.text.index_terms import END_OF_TEXT
 from scipy.sparse import csr_array
 
@@ -23,8 +29,8 @@ def test_blocks_of_rows_become_one_mapped_matrix(
     assert rows == [[[1], [2]], [[], []], [[0, 2], [1, 3]], [[], []]]
     assert matrix.count_entries().tolist() == [1, 0, 2, 0]
     for n_rows in (1, 3, 9):
-        monkeypatch.setattr(inverted, "TRANSPOSED_ROWS", n_rows)
-        transposed = matrix.transpose(3)
+        monkeypatch.setattr(inverted, "ROWS_PER_BLOCK", n_rows)
+        transposed = transpose_matrix(tmp_path, "m", dtype, 3)
         assert transposed.toarray().tolist() == [[0, 0, 1, 0], [2, 0, 0, 0], [0, 0, 3, 0]]
         assert transposed.has_canonical_format
         assert (transposed.dtype, transposed.indices.dtype) == (dtype, np.int32)
@@ -34,7 +40,7 @@ def test_matrix_without_entries(tmp_path: Path) -> None:
     assert write_matrix(tmp_path, "m", []) == 0
     matrix = SparseMatrix.open(tmp_path, "m", np.float32)
     assert (matrix.starts.tolist(), matrix.values.dtype) == ([0], np.float32)
-    assert matrix.transpose(0).shape == (0, 0)
+    assert transpose_matrix(tmp_path, "m", np.float32, 0).shape == (0, 0)
 
 
 def test_terms_are_numbered_by_first_occurrence_in_all_blocks() -> None:
