@@ -1,9 +1,11 @@
 """Search from Python: `load_system("dirichlet").search(arguments, queries)`."""
 
+from __future__ import annotations
+
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pandas as pd
 
@@ -11,6 +13,7 @@ from aragorn.errors import UsageError
 from aragorn.inference.device import choose_device
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
+from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
 from aragorn.search.searcher import Searcher
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
@@ -21,10 +24,27 @@ class ArgumentIndex:
     """Index of arguments for one system, open until it is closed, its context is left, or it is
     garbage-collected."""
 
-    def __init__(self, system: System, searcher: Searcher) -> None:
-        self._stage = system.stage
+    def __init__(self, system: LoadedSystem, corpus: Corpus, cache_dir: Path | None) -> None:
+        """Open an index of `corpus` in `cache_dir` (None: in a temporary directory)."""
+        self._system = system
+        self._corpus = corpus
+        self._cache_dir = cache_dir
+        self._stage = system.system.stage
+        searcher = Searcher(corpus, system.checkpoints, system.device, cache_dir)
         self._searcher = searcher.__enter__()
         self._finalizer = weakref.finalize(self, searcher.__exit__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle or copy the index as its arguments and its directory, which must remain; raise
+        TypeError if the directory is temporary."""
+        if self._cache_dir is None:
+            raise TypeError(
+                "cannot pickle or copy an index in a temporary directory; pass cache_dir to index()"
+            )
+        # documents of files are read again
+        corpus = self._corpus
+        arguments = corpus.paths[0].absolute() if corpus.corpus_files else corpus.documents
+        return LoadedSystem.index, (self._system, arguments, self._cache_dir.absolute())
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
         """Return at most `depth` top-ranked arguments for each query as `qid docno rank score`."""
@@ -82,10 +102,8 @@ class LoadedSystem:
 
     def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
         """Index arguments for repeated searches; cache the index in `cache_dir` (None: a temporary
-        directory)."""
-        return ArgumentIndex(
-            self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir)
-        )
+        directory, whose index can be neither pickled nor copied)."""
+        return ArgumentIndex(self, build_corpus(arguments), cache_dir)
 
 
 def load_system(

@@ -70,6 +70,10 @@ class CheckpointStore:
         self.precision = precision
         self._memo = Memo()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle or copy the store without its loaded checkpoints."""
+        return CheckpointStore, (self.directory.absolute(), self.precision)
+
     @as_checkpoint_read_errors()
     def has(self, name: str) -> bool:
         """Restore a checkpoint whose replacement was interrupted; return whether it exists, intact
