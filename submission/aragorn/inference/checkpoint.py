@@ -264,8 +264,8 @@ def _read_config(directory: Path) -> dict[str, Any]:
 
 
 def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:
-    """Build a network from the values of its Config. Raises TypeError or ValueError if fields are
-    unknown or invalid."""
+    """Build a network from the values of its Config. Raises TypeError or ValueError, before anything
+    is built, if fields are unknown, invalid or out of bounds."""
     network_class.Config(**values)  # rejects unknown fields, which msgspec would ignore
     return network_class(msgspec.convert(values, network_class.Config))
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -133,7 +134,8 @@ class Encoder(nn.Module):
         """Create the encoder; with `cls_only`, the last layer outputs only [CLS]."""
         super().__init__()
         self.special_ids = config.cls, config.sep
-        self.bert = BERT(BERTConfig(**config.bert), cls_only)
+        BERTConfig(**config.bert)  # rejects unknown fields, which msgspec would ignore
+        self.bert = BERT(msgspec.convert(config.bert, BERTConfig), cls_only)
         self.frozen_modules = (
             [self.bert.embeddings, *self.bert.layers[: config.frozen]] if config.frozen >= 0 else []
         )

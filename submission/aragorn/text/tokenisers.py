@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from tokenizers import Tokenizer
 
+from aragorn.bounds import Length
 from aragorn.text import normalisation
 from aragorn.text.normalisation import remove_urls, tokenise_prefix
 from aragorn.text.vocabulary import InputUnit, Vocabulary
@@ -21,8 +22,8 @@ class MaxLengths:
     """Maximum numbers of words or word pieces of query and premise (Entezari 2020: 10 and 100
     words)."""
 
-    query: int = 10
-    premise: int = 100
+    query: Length = 10
+    premise: Length = 100
 
 
 class Tokeniser(ABC):

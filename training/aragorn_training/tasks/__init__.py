@@ -84,9 +84,6 @@ def _check_network_settings(recipe: Recipe) -> None:
             msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
             raise ValueError(f"network.{key}: {error}") from None
-    for name, length in (("query", recipe.lengths.query), ("premise", recipe.lengths.premise)):
-        if length < 1:
-            raise ValueError(f"lengths.{name} is {length}; expected at least 1")
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
         raise ValueError(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import Share
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker
 from aragorn.models.bert_config import QUERY_LENGTH, EncoderConfig
@@ -32,7 +33,7 @@ class CEDRDRMM(BERTRanker):
     class Config(EncoderConfig):
         """Configuration of the encoder and of the dropout before the last layer."""
 
-        dropout: float = 0.2
+        dropout: Share = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aragorn.bounds import OptionalWidth, Share
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker, EncodedPairs
 from aragorn.models.bert_config import EncoderConfig
@@ -31,8 +32,8 @@ class CEDRKNRM(BERTRanker):
         """Configuration of the encoder, the dropout before the linear layer, and the units of the
         hidden layer; 0: none."""
 
-        dropout: float = 0.2
-        hidden: int = 0
+        dropout: Share = 0.2
+        hidden: OptionalWidth = 0
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import KernelCount, Rows, Share, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     KernelPooling,
@@ -40,11 +41,11 @@ class ConvKNRM(TopicRanker):
         """Configuration of the network; `vocabulary` counts embedding rows, including those of
         padding and unknown words."""
 
-        vocabulary: int
-        dimensions: int = 300
-        channels: int = 128
-        kernels: int = 21
-        dropout: float = 0.2
+        vocabulary: Rows
+        dimensions: Width = 300
+        channels: Width = 128
+        kernels: KernelCount = 21
+        dropout: Share = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

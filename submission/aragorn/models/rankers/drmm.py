@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import Rows, Share, Smoothing, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     VOCABULARY_BATCH,
@@ -49,12 +50,12 @@ class DRMM(TopicRanker):
         inputs would be -11.5, which saturates tanh and prevents learning.
         """
 
-        vocabulary: int
-        dimensions: int = 300
-        bins: int = 1024
-        smoothing: float = 1.0
-        hidden: tuple[int, int] = (256, 5)
-        dropout: float = 0.2
+        vocabulary: Rows
+        dimensions: Width = 300
+        bins: Width = 1024
+        smoothing: Smoothing = 1.0
+        hidden: tuple[Width, Width] = (256, 5)
+        dropout: Share = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import Rows, Share, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import get_known_mask, run_bidirectional
 from aragorn.models.ranker import SiameseRanker
@@ -39,10 +40,10 @@ class GRU(SiameseRanker):
         it (Entezari 2020), the topic does not affect the ranking.
         """
 
-        vocabulary: int
-        dimensions: int = 300
-        hidden: int = 512
-        dropout: float = 0.5
+        vocabulary: Rows
+        dimensions: Width = 300
+        hidden: Width = 512
+        dropout: Share = 0.5
         interaction: bool = False
 
     def __init__(self, config: Config) -> None:

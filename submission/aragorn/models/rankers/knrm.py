@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import KernelCount, Rows, Share, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     VOCABULARY_BATCH,
@@ -33,10 +34,10 @@ class KNRM(TopicRanker):
         """Configuration of the network; `vocabulary` counts embedding rows, including those of
         padding and unknown words."""
 
-        vocabulary: int
-        dimensions: int = 300
-        kernels: int = 21
-        dropout: float = 0.2
+        vocabulary: Rows
+        dimensions: Width = 300
+        kernels: KernelCount = 21
+        dropout: Share = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

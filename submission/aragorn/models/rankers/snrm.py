@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import Exponent, LayerWidths, Rows, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import find_unique_tokens, get_known_mask
 from aragorn.models.ranker import LatentRanker, find_top_positions
@@ -44,12 +45,12 @@ class SNRM(LatentRanker):
         number of positions, which favours long premises.
         """
 
-        vocabulary: int
-        dimensions: int = 300
-        latent: int = 2000
-        hidden: tuple[int, ...] = ()  # sizes of hidden layers
+        vocabulary: Rows
+        dimensions: Width = 300
+        latent: Width = 2000
+        hidden: LayerWidths = ()  # sizes of hidden layers
         padded: bool = False
-        length: float = 1.0
+        length: Exponent = 1.0
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aragorn.bounds import Share
 from aragorn.models.bert import CLSRanker
 from aragorn.models.bert_config import EncoderConfig
 
@@ -25,7 +26,7 @@ class TFRBERT(CLSRanker):
         """Configuration of the encoder, its input and the dropout."""
 
         topic: bool = True  # whether the topic is part of the input
-        dropout: float = 0.1  # before the linear layer
+        dropout: Share = 0.1  # before the linear layer
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

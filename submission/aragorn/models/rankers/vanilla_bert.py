@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from aragorn.bounds import Share
 from aragorn.models.bert import CLSRanker
 from aragorn.models.bert_config import EncoderConfig
 
@@ -21,7 +22,7 @@ class VanillaBERT(CLSRanker):
     class Config(EncoderConfig):
         """Configuration of the encoder and of the dropout before the linear layer."""
 
-        dropout: float = 0.1
+        dropout: Share = 0.1
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

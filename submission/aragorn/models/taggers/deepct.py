@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aragorn.bounds import Length, Scale, Share
 from aragorn.models.bert import BERTNetwork, TextEncoder
 from aragorn.models.bert_config import EncoderConfig
 from aragorn.models.padding import pad
@@ -34,10 +35,10 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
         """Configuration of the encoder, of the passages that it reads and of the word
         frequencies."""
 
-        words: int = 220  # maximum number of words per passage
-        pieces: int = 320  # maximum number of word pieces per passage
-        scale: int = 100  # frequency of a word with weight 1
-        dropout: float = 0.1
+        words: Length = 220  # maximum number of words per passage
+        pieces: Length = 320  # maximum number of word pieces per passage
+        scale: Scale = 100  # frequency of a word with weight 1
+        dropout: Share = 0.1
 
     def __init__(self, config: Config) -> None:
         """Build the network.

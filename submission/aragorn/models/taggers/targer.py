@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aragorn.bounds import Count, Length, Names, Rows, Share, Width
 from aragorn.models.crf import CRF
 from aragorn.models.layers import gather_positions, run_bidirectional
 from aragorn.models.padding import pad
@@ -63,19 +64,19 @@ class TARGER(Tagger[SurfacePassage]):
         """Configuration of the network; `vocabulary` and `characters` count embedding rows, with
         those for padding and unknown."""
 
-        vocabulary: int
-        tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
-        characters: int = CHARACTER_ID_COUNT
-        dimensions: int = 100
-        character_dimensions: int = 25
-        filters: int = 30  # filters per character dimension
-        window: int = 3
+        vocabulary: Rows
+        tags: Names  # O, and B- and I- for each component; ids start at 1
+        characters: Rows = CHARACTER_ID_COUNT
+        dimensions: Width = 100
+        character_dimensions: Width = 25
+        filters: Count = 30  # filters per character dimension
+        window: Count = 3
         cell: Literal["lstm", "gru"] = "lstm"
-        hidden: int = 100  # units per direction
-        dropout: float = 0.5  # on the RNN's input
+        hidden: Width = 100  # units per direction
+        dropout: Share = 0.5  # on the RNN's input
         # on the RNN's output; 0 in the authors' code, equal to `dropout` in Ma and Hovy
-        output_dropout: float = 0.0
-        longest: int = 512  # maximum number of tokens per passage
+        output_dropout: Share = 0.0
+        longest: Length = 512  # maximum number of tokens per passage
 
     def __init__(self, config: Config) -> None:
         """Build the network.

@@ -81,7 +81,7 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
     ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
     ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
-    (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected at least 1"),
+    (GOOD + "[lengths]\npremise = 0", "lengths.premise: Expected `int` >= 1"),
     (GOOD + "learning_rate = nan", "mine.toml: training.learning_rate: Expected `float` > 0.0"),
     (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
     ("training = 3", "training must be a table"), ("seed = 1", "set exactly one of `ranker` and `tagger`"),
