@@ -8,13 +8,26 @@ from functools import partial
 from importlib import import_module
 from typing import NoReturn, Self
 
-from aragorn.errors import SubmissionError, as_memory_errors, escape_unprintable
+from aragorn.errors import (
+    CheckpointError,
+    OutputError,
+    SubmissionError,
+    as_system_errors,
+    escape_unprintable,
+)
 from aragorn.options import Command, Group, add_arguments, build_options
 from aragorn.progress import configure_logging
 from aragorn.standard_streams import handle_stream_errors
 from aragorn.timing import pause_gc
 
 Handler = Callable[[argparse.Namespace], None]
+DIRECTORIES = {  # options of directories, and the exception if one cannot be used
+    "cache_dir": OutputError,
+    "output_dir": OutputError,
+    "output": OutputError,
+    "work_dir": OutputError,
+    "checkpoint_dir": CheckpointError,
+}
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -30,10 +43,13 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
     exit code."""
     with handle_stream_errors():
         try:
-            args = parser.parse_args(argv)
-            args.argv = (sys.argv[1:] if argv is None else argv)[1:]
-            configure_logging()
-            with as_memory_errors():
+            args = argparse.Namespace()
+            with as_system_errors(
+                (getattr(args, name, None), kind) for name, kind in DIRECTORIES.items()
+            ):
+                parser.parse_args(argv, args)
+                args.argv = (sys.argv[1:] if argv is None else argv)[1:]
+                configure_logging()
                 args.handler(args)
         except SubmissionError as error:
             print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)

@@ -4,11 +4,13 @@ import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
 MEMORY_SHORTAGE = re.compile(
-    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$",
+    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$"
+    r"|start new thread|resource temporarily unavailable",  # also of a limit of processes
     re.I,
 )
 READ_FIXES = {
@@ -164,6 +166,33 @@ def as_memory_errors(location: object = "this computation") -> Iterator[None]:
         raise InsufficientMemoryError(
             f"{location}: out of memory ({cause}); free memory or use a larger machine"
         ) from None
+
+
+@contextmanager
+def as_system_errors(directories: Iterable[tuple[object, type[SubmissionError]]]) -> Iterator[None]:
+    """Convert errors of the operating system that no other code expects to SubmissionErrors.
+
+    Args:
+        directories: Paths with the exception that is raised for them and what they contain.
+    """
+    try:
+        with as_memory_errors():
+            yield
+    except RecursionError:
+        raise InputError("input", "", "nested too deeply", "use the original file") from None
+    except OSError as error:
+        cause = error.strerror or str(error)
+        if error.filename is None:
+            kind = OutputError if error.errno in SPACE_ERRORS else SubmissionError
+            raise kind(f"{cause}; free what is short and run the same command again") from None
+        path = Path(str(error.filename))
+        kinds = [
+            kind
+            for directory, kind in directories
+            if directory and path.absolute().is_relative_to(Path(str(directory)).absolute())
+        ]
+        message = f"{path}: {cause}; check the path and its permissions"
+        raise (kinds or [InputError])[0](message) from None
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from aragorn.errors import (
     SubmissionError,
     SystemsFailedError,
     abbreviate_list,
+    as_memory_errors,
 )
 from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.io.dataset import Dataset
@@ -89,7 +90,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
         for system in systems:
             start = time.monotonic()
             try:
-                with dataset.stopwatch.stage(system.name):
+                with dataset.stopwatch.stage(system.name), as_memory_errors():
                     is_up_to_date, omitted_count = _write_run(
                         system, options, depth, execution, output, system == primary
                     )
@@ -101,7 +102,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
                     "%s: failed: %s",
                     system.name,
                     error,
-                    exc_info=not isinstance(error, SubmissionError),
+                    exc_info=not isinstance(error, SubmissionError | OSError | RecursionError),
                 )
             else:
                 state = "up to date, skipped" if is_up_to_date else "done"

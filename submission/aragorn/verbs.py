@@ -1,6 +1,7 @@
 """Declare the verbs of `aragorn` and their options."""
 
 import argparse
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
@@ -163,7 +164,7 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
     argv: Sequence[str] = ()  # arguments after the verb
 
     def __post_init__(self) -> None:
-        if self.cache_dir and self.cache_dir.resolve() == self.output_dir.resolve():
+        if self.cache_dir and os.path.realpath(self.cache_dir) == os.path.realpath(self.output_dir):
             cause = f"--cache-dir {self.cache_dir}: must differ from --output"
             raise UsageError(f"{cause}; choose another directory")
 

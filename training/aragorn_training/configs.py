@@ -45,6 +45,8 @@ def read(kind: Kind, name: str) -> tuple[Path, dict[str, Any]]:
     except FileNotFoundError:
         hint = suggest(name, list_names(kind))
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {hint}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply; correct the {kind}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the {kind}") from None
 

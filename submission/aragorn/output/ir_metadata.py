@@ -44,7 +44,9 @@ def write_ir_metadata(
     `rank`; `entries` contains the entry of each run (see `build_run_entry`) by tag.
     """
     dataset = execution.input
-    input_name = ", ".join(get_printable_name(path.resolve()) for path in dataset.paths)
+    input_name = ", ".join(
+        get_printable_name(Path(os.path.realpath(path))) for path in dataset.paths
+    )
     training_data = _merge_training_data(
         entry.get("training data", {}) for entry in entries.values()
     )

@@ -59,7 +59,9 @@ def write_atomic(file: Path, content: str | bytes) -> None:
     """
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
-        target = file.resolve()
+        target = Path(os.path.realpath(file))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, "a loop of links")
         if target.exists() and not target.is_file():
             descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
             os.set_blocking(descriptor, True)

@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +130,7 @@ def write_report(
     topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
         dataset.paths,
-        directory=directory.resolve().name,
+        directory=Path(os.path.realpath(directory)).name,
         qrels=qrels_file.name,
         corpus_note=dataset.description,
         n_judged=len(qrels),

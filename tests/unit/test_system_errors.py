@@ -1,0 +1,112 @@
+"""Tests that what the operating system refuses ends each verb with one error line."""
+
+import errno
+import logging
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from aragorn import cli
+from aragorn.__main__ import main as aragorn
+from aragorn_training.__main__ import main as training
+
+from tests.conftest import SAMPLE, Capture, Patch
+
+LONG = "x" * 300
+INPUT = str(SAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (OSError(errno.EACCES, "Permission denied", "in/a"), 3, "in/a: Permission denied"),
+        (OSError(errno.ELOOP, "Too many levels", "cache/x"), 5, "cache/x: Too many levels"),
+        (OSError(errno.EACCES, "Permission denied", "models"), 4, "models: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), 5, "No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), 1, "Too many open files"),
+        (RecursionError("maximum recursion depth exceeded"), 3, "nested too deeply"),
+        (RuntimeError("can't start new thread"), 9, "can't start new thread"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 9, "unavailable"),
+    ],
+)
+def test_errors_of_the_system_have_an_exit_code(
+    error: Exception, code: int, text: str, capsys: Capture
+) -> None:
+    def fail(args: object) -> None:
+        raise error
+
+    parser = cli.ArgumentParser()
+    verb = cli.Commands(parser).add("verb", fail, "fail")
+    for name, default in {"cache_dir": "cache", "checkpoint_dir": "models"}.items():
+        verb.add_argument(f"--{name}", type=Path, default=Path(default))
+    assert cli.run_command(parser, ["verb"]) == code
+    output = capsys.readouterr().err
+    assert output.startswith("error: ")
+    assert output.count("\n") == 1
+    assert text in output
+
+
+RANK = ["rank", "--system", "bm25"]
+CASES: dict[str, tuple[list[str], int]] = {
+    "long input": ([*RANK, "-o", "out", "-i", LONG], 3),
+    "long folder": ([*RANK, "-o", "out", "-i", f"{LONG}/a"], 3),
+    "long run": ([*RANK, "-o", "out", "-i", INPUT, "--input-run", LONG], 3),
+    "long output": ([*RANK, "-o", LONG, "-i", INPUT], 5),
+    "long cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", LONG], 5),
+    "long checkpoints": ([*RANK, "-o", "out", "-i", INPUT, "--checkpoints", LONG], 4),
+    "long checked run": (["check", "-i", INPUT, "--no-checkpoints", "--run", LONG], 3),
+    "long input of search": (["search", "-i", LONG, "zoos"], 3),
+    "long member": ([*RANK, "-o", "out", "-i", "long.zip"], 3),
+    "loop as input": ([*RANK, "-o", "out", "-i", "loop"], 3),
+    "loop as output": ([*RANK, "-o", "loop", "-i", INPUT], 5),
+    "loop as cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", "loop"], 5),
+    "loop above the cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", "loop/a"], 5),
+    "loop as checkpoints": (
+        ["rank", "--system", "knrm", "-o", "out", "-i", INPUT, "--checkpoints", "loop"],
+        4,
+    ),
+    "loop as cache of search": (["search", "-i", INPUT, "--cache-dir", "loop", "zoos"], 5),
+    "loop as run": ([*RANK, "-o", "linked", "-i", INPUT], 5),
+    "deep recipe": (["fit", "deep.toml", "-o", "out", "--work-dir", "work"], 2),
+    "deep grid": (["tune", "deep.toml", "-o", "out", "-i", INPUT, "--qrels", "qrels"], 2),
+    "deep fusion": (["fuse", "deep.toml", "-o", "out", "--work-dir", "work"], 2),
+    "long recipe": (["fit", f"{LONG}.toml", "-o", "out", "--work-dir", "work"], 2),
+    "long run of evaluate": (["evaluate", "--qrels", "qrels", LONG], 3),
+    "long qrels": (["evaluate", "--qrels", LONG, "run.txt"], 3),
+    "long runs of overlap": (["overlap", LONG], 3),
+    "loop of overlap": (["overlap", "loop"], 3),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_paths_and_configurations_end_in_one_line(
+    case: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("linked").mkdir()
+    Path("linked/aragorn-bm25.txt").symlink_to("aragorn-bm25.txt")
+    Path("deep.toml").write_text(f"a = {'[' * 5000}{']' * 5000}")
+    with ZipFile("long.zip", "w") as archive:
+        archive.writestr(f"topics{LONG}.xml", "<topics/>")
+    Path("run.txt").write_text("1 Q0 a1 1 2 t\n")
+    Path("qrels").write_text("1 0 a1 2\n")
+    command, expected = CASES[case]
+    main = aragorn if command[0] in ("rank", "check", "search") else training
+    code = main(command)
+    errors = [line for line in capsys.readouterr().err.split("\n") if "error: " in line]
+    assert (code, len(errors)) == (expected, 1), errors
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_a_system_without_threads_fails_without_traceback(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("aragorn.rank._write_run", fail)
+    with caplog.at_level(logging.ERROR):
+        assert aragorn([*RANK, "-o", str(tmp_path / "out"), "-i", INPUT]) == 9
+    assert [bool(record.exc_info) for record in caplog.records if record.levelno >= 40] == [False]
+    assert "can't start new thread" in capsys.readouterr().err
