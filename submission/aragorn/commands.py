@@ -22,8 +22,8 @@ def check(options: CheckOptions) -> None:
 def explain(options: ExplainOptions) -> None:
     """Print the explanation of the score of a document, or the comparison of two."""
     from aragorn.cache import open_cache
+    from aragorn.engine.device import choose_device, choose_precision
     from aragorn.explain import explain
-    from aragorn.inference.device import choose_device, choose_precision
     from aragorn.io.dataset import Dataset
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution

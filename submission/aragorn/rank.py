@@ -5,6 +5,7 @@ import time
 
 from aragorn.cache import open_cache
 from aragorn.engine.base import Engine
+from aragorn.engine.device import choose_device, choose_precision, count_threads
 from aragorn.engine.factory import open_chosen_engine
 from aragorn.errors import (
     InputError,
@@ -14,7 +15,6 @@ from aragorn.errors import (
     abbreviate_list,
     as_memory_errors,
 )
-from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run
 from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
@@ -62,7 +62,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
             name for name, system in catalogue.SYSTEMS.items() if system not in systems
         ]
         log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
-    log.info("device %s, %d threads, engine %s", device, limit_threads(), engine.description)
+    log.info("device %s, %d threads, engine %s", device, count_threads(), engine.description)
     dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)
     if options.input_run and (other_runs := list_other_runs(options.input_run)):

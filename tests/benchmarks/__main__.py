@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 from aragorn.errors import UsageError
-from aragorn.inference.device import limit_threads
 from aragorn.output.ir_metadata import detect_cpu
 from aragorn.paths import SAMPLE_INPUT
 from aragorn_training.report.sections import replace_section
@@ -143,7 +142,6 @@ def main() -> None:
         update_readme(args.readme)
         return
     logging.disable(logging.INFO)
-    limit_threads()
     with tempfile.TemporaryDirectory() as folder:
         inputs = Inputs(args.input, args.full, Path(folder), args.repetitions)
         if args.scaling:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from aragorn.engine.base import CPU
+from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
-from aragorn.inference.device import choose_precision, move_to_device
+from aragorn.inference.device import move_to_device
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.pretrained import PretrainedEncoder
@@ -95,10 +96,10 @@ def build_bfloat16_benchmarks(
     documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
     ids = [sbert.tokeniser.encode_premise(text) for text in premises]
 
-    def enrich(precision: torch.dtype | None) -> object:
+    def enrich(precision: str) -> object:
         return enrich_texts(documents, replace(deepct, precision=precision), CPU)
 
-    def encode(precision: torch.dtype | None) -> object:
+    def encode(precision: str) -> object:
         return encode_texts(ids, move_to_device(sbert.network, CPU, precision), CPU, precision)
 
     bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
@@ -113,7 +114,7 @@ def build_bfloat16_benchmarks(
             unit,
             n,
             partial(run, bfloat16),
-            partial(run, None),
+            partial(run, FLOAT32),
             2,
         )
         for name, unit, n, run in kinds

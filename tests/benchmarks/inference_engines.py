@@ -17,13 +17,13 @@ import onnxruntime
 import openvino
 import torch
 from aragorn.engine.base import CPU
+from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
 from aragorn.inference.device import (
     batch_by_length,
     batch_by_tokens,
-    choose_precision,
     move_to_device,
 )
 from aragorn.inference.enrichment import enrich_texts
@@ -75,13 +75,13 @@ def build_benchmarks(
         partial(_build_deepct, directory, max_documents),
     ):
         task, unit, units, ours, network, batches = build()
-        engines: list[tuple[str, torch.dtype | None, Run]] = [
-            ("OpenVINO", None, _build_openvino(network, "f32")),
-            ("ONNX Runtime", None, _build_onnxruntime(network)),
+        engines: list[tuple[str, str, Run]] = [
+            ("OpenVINO", FLOAT32, _build_openvino(network, "f32")),
+            ("ONNX Runtime", FLOAT32, _build_onnxruntime(network)),
             ("OpenVINO", bfloat16, _build_openvino(network, "bf16")),
         ]
         for name, precision, run in engines:
-            line = f"{task}, CPU, {'float32' if precision is None else 'bfloat16'}"
+            line = f"{task}, CPU, {precision}"
             benchmarks.append(
                 Benchmark(
                     line, name, unit, units, partial(ours, precision), partial(run, batches), 1
@@ -90,7 +90,7 @@ def build_benchmarks(
     return benchmarks
 
 
-Task = tuple[str, str, int, Callable[[torch.dtype | None], object], LastLayer, list[Batch]]
+Task = tuple[str, str, int, Callable[[str], object], LastLayer, list[Batch]]
 
 
 def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
@@ -109,7 +109,7 @@ def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
     texts = [[cls, *queries[qid], sep, *premises[docno], sep] for qid, docno in keys]
     batches = batch_by_length([len(text) for text in texts], network.cpu_batch_size)[::-1]
 
-    def score(precision: torch.dtype | None) -> np.ndarray:
+    def score(precision: str) -> np.ndarray:
         return score_pairs(move_to_device(network, CPU, precision), pairs, CPU)
 
     return (
@@ -130,7 +130,7 @@ def _build_sbert(directory: Path, max_premises: int) -> Task:
         for text in sample_premises(directory, max_premises)
     ]
 
-    def encode(precision: torch.dtype | None) -> np.ndarray:
+    def encode(precision: str) -> np.ndarray:
         return encode_texts(ids, move_to_device(network, CPU, precision), CPU, precision)
 
     batches = _batch_single_texts(network.encoder, ids)
@@ -145,7 +145,7 @@ def _build_deepct(directory: Path, max_documents: int) -> Task:
     passages = [passage.piece_ids for text in texts for passage in checkpoint.tokeniser.split(text)]
     last_layer = LastLayer(checkpoint.network.encoder)
 
-    def enrich(precision: torch.dtype | None) -> object:
+    def enrich(precision: str) -> object:
         return enrich_texts(texts, replace(checkpoint, precision=precision), CPU)
 
     batches = _batch_single_texts(checkpoint.network.encoder, passages)

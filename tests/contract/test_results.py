@@ -74,7 +74,7 @@ def test_every_component_has_a_version_and_a_result() -> None:
     components = list_components()
     classes = {*networks, *map(type, components)}
     assert [cls.__name__ for cls in classes if "version" not in vars(cls)] == []
-    needed = classes | {source for component in components for source in component.sources}
+    needed = classes | {source for component in components for source in component.get_sources()}
     recorded = {source for case in CASES.values() for source in case.sources}
     assert {source.__name__ for source in needed - recorded} == set()
 

@@ -21,9 +21,9 @@ from aragorn.engine.base import CPU
 from aragorn.engine.factory import open_engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index import dense
+from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
 from aragorn.signals import SIGNAL_EXIT_CODES
-from aragorn.systems import neural
 from ray.cluster_utils import Cluster
 
 from tests.conftest import ROOT, read_files
@@ -143,7 +143,7 @@ def test_ray_errors_are_reported(
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
     flags, score_documents = (
         ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address],
-        neural.score_documents,
+        pair_scoring.score_documents,
     )
     with monkeypatch.context() as patch:
         patch.setattr(ray_engine, "hash_package", lambda: "fingerprint of another version")
@@ -155,7 +155,7 @@ def test_ray_errors_are_reported(
         weights.write_bytes(b"damaged")  # the driver has already loaded it
         return score_documents(*arguments)
 
-    monkeypatch.setattr(neural, "score_documents", damage_and_score)
+    monkeypatch.setattr(pair_scoring, "score_documents", damage_and_score)
     assert rank_all("out", *flags) == 4
     stderr = capsys.readouterr().err
     assert f"{weights}: damaged (SHA-256 is not" in stderr

@@ -1,13 +1,15 @@
 """Define the interface of engines, and the local engine."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Protocol, TypeVar
-
-import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 CPU = "cpu"
+# one of these exists where the driver of an NVIDIA GPU is loaded
+GPU_DRIVER_FILES = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
 
 class Engine(Protocol):
@@ -55,6 +57,12 @@ class LocalEngine(Engine):
 
     @property
     def has_gpu(self) -> bool:
+        """Whether torch finds a GPU; torch, which is slow to import, is not asked if there is no
+        driver."""
+        if "torch" not in sys.modules and not any(file.exists() for file in GPU_DRIVER_FILES):
+            return False
+        import torch
+
         return torch.cuda.is_available()
 
     def count_workers(self, device: str) -> int:

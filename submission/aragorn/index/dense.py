@@ -1,22 +1,23 @@
 """Encode texts, each of them once, and find the exact nearest neighbours of queries among their
 float16 vectors."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from aragorn.cache import Cache, decode_npy, encode_npy
 from aragorn.context import set_variable
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
+from aragorn.engine.device import FLOAT32
 from aragorn.errors import OutputError
 from aragorn.index.inverted import select_top_k
 from aragorn.index.vectors import (
@@ -26,18 +27,16 @@ from aragorn.index.vectors import (
     encoding_listener,
     hash_text,
 )
-from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.inference.device import (
-    batch_by_shape,
-    get_max_batch_tokens,
-    map_batches,
-    move_to_device,
-    use_single_thread,
-)
-from aragorn.models.network import is_full_precision
-from aragorn.models.padding import TokenIds, pad
-from aragorn.models.ranker import DenseRanker
 from aragorn.progress import track_weighted
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from aragorn.inference.checkpoint import RankerCheckpoint
+    from aragorn.models.padding import TokenIds
+    from aragorn.models.ranker import DenseRanker
+
+# What imports torch is imported by the functions that compute with it.
 
 VERSION = 1  # of vectors and cosine similarities
 
@@ -99,6 +98,8 @@ class DenseIndex:
 
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
         """Compute the float32 dot products (Q, N) of queries with all texts."""
+        import torch
+
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
         query_columns = torch.from_numpy(queries).t()
         for start in range(0, len(self.names), VECTOR_BLOCK):
@@ -246,16 +247,21 @@ def encode_queries(
     return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
-@torch.inference_mode()
 def _encode_queries(
     checkpoint: RankerCheckpoint, device: str, queries: Sequence[str]
 ) -> np.ndarray:
+    import torch
+
+    from aragorn.inference.device import use_single_thread
+    from aragorn.models.network import is_full_precision
+    from aragorn.models.padding import pad
+
     ranker = get_dense_ranker(checkpoint).to(device)
     # other threads may be encoding in half precision
-    with use_single_thread(), set_variable(is_full_precision, True):
+    with torch.inference_mode(), use_single_thread(), set_variable(is_full_precision, True):
         inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
         vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
-    return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
+        return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
 
 
 def encode_shard(
@@ -265,6 +271,8 @@ def encode_shard(
     texts: list[str],
 ) -> bytes:
     """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
+    from aragorn.inference.device import move_to_device
+
     ranker = move_to_device(get_dense_ranker(checkpoint), device, checkpoint.precision)
     encode = (
         checkpoint.tokeniser.encode_query
@@ -280,13 +288,18 @@ def encode_texts(
     texts: Sequence[TokenIds],
     ranker: DenseRanker,
     device: str,
-    precision: torch.dtype | None = None,
+    precision: str = FLOAT32,
 ) -> np.ndarray:
     """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]` and
     depends on no other text.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """
+    import torch
+
+    from aragorn.inference.device import batch_by_shape, get_max_batch_tokens, map_batches
+    from aragorn.models.padding import pad
+
     # small, because the last batch of each length is filled
     max_tokens = get_max_batch_tokens(device, precision) // 2
     batches = batch_by_shape([len(text) for text in texts], _round_up_length, max_tokens)
@@ -311,6 +324,8 @@ def _round_up_length(length: int) -> int:
 
 def get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
     """Return the network of a checkpoint. Raises TypeError if it is not a DenseRanker."""
+    from aragorn.models.ranker import DenseRanker
+
     if not isinstance(checkpoint.network, DenseRanker):
         raise TypeError(f"{checkpoint.network.get_name()} is not a dense ranker")
     return checkpoint.network

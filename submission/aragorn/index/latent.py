@@ -1,28 +1,33 @@
 """Index and search documents by the latent terms of SNRM (Zamani et al. 2018, section 3.4; Entezari
 2020, eq. 3.22)."""
 
+from __future__ import annotations
+
 import io
 import logging
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from aragorn.cache import Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import abbreviate
 from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
-from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.inference.device import map_batches, use_single_thread
-from aragorn.models.padding import pad
-from aragorn.models.ranker import LatentRanker
 from aragorn.rankings import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from aragorn.inference.checkpoint import RankerCheckpoint
+    from aragorn.models.ranker import LatentRanker
+
+# What imports torch is imported by the functions that compute with it.
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,11 @@ def search(
     Ties go to the first document of the collection. A topic without hits gets an empty ranking and
     a warning.
     """
+    import torch
+
+    from aragorn.inference.device import use_single_thread
+    from aragorn.models.padding import pad
+
     rows: list[tuple[str, str, float]] = []
     ranker = _get_latent_ranker(checkpoint)
     if any(parameter.is_cuda for parameter in ranker.parameters()):
@@ -131,7 +141,11 @@ def build_latent_index(
 def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str]) -> bytes:
     """Compute the latent weights of premises; return them as a sparse matrix (premises, latent) in
     .npz format."""
+    import torch
     from scipy.sparse import csr_array, save_npz
+
+    from aragorn.inference.device import map_batches
+    from aragorn.models.padding import pad
 
     ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]
     ranker = _get_latent_ranker(checkpoint).to(device)
@@ -158,6 +172,8 @@ def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str])
 
 
 def _get_latent_ranker(checkpoint: RankerCheckpoint) -> LatentRanker:
+    from aragorn.models.ranker import LatentRanker
+
     if not isinstance(checkpoint.network, LatentRanker):
         raise TypeError(f"{checkpoint.network.get_name()} is not a latent ranker")
     return checkpoint.network

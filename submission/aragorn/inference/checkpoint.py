@@ -27,6 +27,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from aragorn.engine.device import FLOAT32
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
@@ -144,7 +145,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     fingerprint: str  # hash of everything that affects the network's output
     # absolute path of the loaded checkpoint; None if it was not loaded from a directory
     directory: Path | None = None
-    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
+    precision: str = FLOAT32  # of encoders on a CPU
 
     @classmethod
     @torch.no_grad()
@@ -229,7 +230,7 @@ def _load_in_worker(
     checkpoint_class: type[CheckpointT],
     directory: Path,
     fingerprint: str,
-    precision: torch.dtype | None,
+    precision: str,
 ) -> CheckpointT:
     """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the
     fingerprint differs."""

@@ -1,25 +1,21 @@
-"""Choose device, precision and thread count, and run batches of texts of similar length within GPU
-memory.
+"""Run batches of texts of similar length on a device, within GPU memory.
 
 Pretrained encoders run in float16 on a GPU, and in float32 or bfloat16 (with OpenVINO) on a CPU;
 topic vectors and probes are always float32. All other networks are trained and applied in float32:
 importing this module, as all that compute with networks do, turns TF32 off, in which torch computes
-convolutions and recurrent layers on a GPU by default.
+convolutions and recurrent layers on a GPU by default, and limits the number of threads.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TypeVar
 
 import numpy as np
 import torch
 
-from aragorn.cpu_cores import count_cpu_cores
-from aragorn.engine.base import LOCAL_ENGINE, Engine
-from aragorn.errors import UsageError
+from aragorn.engine.device import FLOAT32, count_threads
 from aragorn.models.network import Network
 
 log = logging.getLogger(__name__)
@@ -36,61 +32,24 @@ MAX_TOKENS_CPU_BF16 = 2048
 MAX_TOKENS_GPU = 65536
 
 
-def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> str:
-    """Return the device for `auto` (a GPU if the engine has one), `cpu` or `cuda`.
-
-    Raises:
-        UsageError: If `cuda` is requested and the engine has no GPU.
-    """
-    if name == "cuda" and not engine.has_gpu:
-        raise UsageError(
-            f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu"
-        )
-    return "cuda" if name != "cpu" and engine.has_gpu else "cpu"
-
-
-def choose_precision(name: str, device: str) -> torch.dtype | None:
-    """Return the dtype of encoders on a CPU for a value of --precision; None means float32.
-
-    Raises:
-        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16
-            instructions, or OpenVINO is not installed.
-    """
-    if name == "float32":
-        return None
-    if device == "cuda":
-        raise UsageError(
-            "--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu"
-        )
-    if not any(
-        is_available
-        for feature, is_available in torch.cpu.get_capabilities().items()
-        if feature.endswith("bf16")
-    ):
-        raise UsageError(
-            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so "
-            "bfloat16 would be many times slower than float32; omit the flag"
-        )
-    if find_spec("openvino") is None:
-        raise UsageError(
-            "--precision bfloat16: OpenVINO is not installed; run `submission/install.sh openvino`"
-        )
-    return torch.bfloat16
-
-
-def move_to_device(network: NetworkT, device: str, cpu_precision: torch.dtype | None) -> NetworkT:
+def move_to_device(network: NetworkT, device: str, cpu_precision: str = FLOAT32) -> NetworkT:
     """Move a network to a device, set its encoder's precision (`cpu_precision`, or float16 on a
     GPU), and return it."""
     network.to(device)
-    network.set_encoder_precision(torch.float16 if device == "cuda" else cpu_precision)
+    cpu_dtype = None if cpu_precision == FLOAT32 else torch.bfloat16
+    network.set_encoder_precision(torch.float16 if device == "cuda" else cpu_dtype)
     return network
 
 
 def limit_threads() -> int:
     """Limit torch to the CPU cores available to this process or container, and return the thread
     count."""
-    torch.set_num_threads(min(torch.get_num_threads(), count_cpu_cores()))  # torch ignores quotas
+    torch.set_num_threads(count_threads())  # torch ignores quotas
     return torch.get_num_threads()
+
+
+# of this process, before any thread has changed its own count
+THREAD_COUNT = limit_threads()
 
 
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
@@ -143,12 +102,12 @@ def batch_by_shape(
     return batches
 
 
-def get_max_batch_tokens(device: str, precision: torch.dtype | None = None) -> int:
+def get_max_batch_tokens(device: str, precision: str = FLOAT32) -> int:
     """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a
-    CPU (None: float32)."""
+    CPU."""
     if device == "cuda":
         return MAX_TOKENS_GPU
-    return MAX_TOKENS_CPU if precision is None else MAX_TOKENS_CPU_BF16
+    return MAX_TOKENS_CPU if precision == FLOAT32 else MAX_TOKENS_CPU_BF16
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 import yaml
 
 from aragorn import __version__
+from aragorn.engine.base import LOCAL_ENGINE
+from aragorn.engine.device import count_threads
 from aragorn.errors import OutputError
 from aragorn.output.run_directory import METADATA_FILE
 from aragorn.output.source_code import describe_source_code
@@ -193,7 +194,9 @@ def _describe_resources(execution: Execution) -> dict[str, Any]:
         "ram": {"peak": _format_megabytes(measure_peak_memory())},
     }
     # with Ray, the GPU may be on another node
-    if device == "cuda" and torch.cuda.is_available():
+    if device == "cuda" and LOCAL_ENGINE.has_gpu:
+        import torch
+
         resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
     return resources
 
@@ -204,11 +207,13 @@ def _describe_platform(device: str) -> dict[str, Any]:
             "model": detect_cpu(),
             "architecture": platform.machine(),
             "number of cores": os.cpu_count(),
-            "number of threads used": torch.get_num_threads(),
+            "number of threads used": count_threads(),
         },
         "ram": _format_megabytes(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
     }
-    if device == "cuda" and torch.cuda.is_available():
+    if device == "cuda" and LOCAL_ENGINE.has_gpu:
+        import torch
+
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {
             "model": properties.name,

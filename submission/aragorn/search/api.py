@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import pandas as pd
 
+from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
-from aragorn.inference.device import choose_device
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
 from aragorn.search.corpus import Corpus

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from aragorn.engine.device import choose_device, choose_precision
 from aragorn.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
-from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.search.corpus import Corpus
 from aragorn.search.results import SearchResults, to_json
 from aragorn.search.searcher import Searcher, SearchOptions
@@ -29,7 +29,6 @@ def search(options: QueryOptions) -> None:
     checkpoints = CheckpointStore(
         options.checkpoint_dir, choose_precision(options.precision, device)
     )
-    limit_threads()
     corpus = Corpus.from_paths(*options.inputs)
     with Searcher(corpus, checkpoints, device, options.cache_dir) as searcher:
         systems, message = choose_systems(options.systems, searcher, device)

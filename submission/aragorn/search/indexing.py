@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from aragorn.cache import open_cache
+from aragorn.engine.device import choose_device, choose_precision
 from aragorn.engine.factory import open_chosen_engine
-from aragorn.inference.device import choose_device, choose_precision, limit_threads
 from aragorn.progress import suppress_info
 from aragorn.search.corpus import Corpus
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
@@ -33,7 +33,6 @@ def index(options: IndexOptions) -> None:
         checkpoints = CheckpointStore(
             options.checkpoint_dir, choose_precision(options.precision, device)
         )
-        limit_threads()
         stages = [get_system(name).stage for name in options.systems or [PRIMARY_SYSTEM]]
         components = list(
             dict.fromkeys(component for stage in stages for component in iter_components(stage))

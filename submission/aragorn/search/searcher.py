@@ -3,9 +3,10 @@ deleted."""
 
 import logging
 import math
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +15,12 @@ from threading import Lock
 from typing import Any, Self, TypeVar
 
 import pandas as pd
-import torch
 
 from aragorn.cache import Parts, open_cache
 from aragorn.context import set_variable
+from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener
-from aragorn.inference.device import set_thread_count
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
@@ -99,7 +99,8 @@ class Searcher:
         self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
         self._lock = Lock()  # of the recent executions and of the documents that they share
-        self._thread_count = torch.get_num_threads()
+        # threads of torch; None: it is not imported yet
+        self._thread_count = count_threads() if "torch" in sys.modules else None
 
     def __enter__(self) -> Self:
         """Open the cache directory; raise OutputError if it cannot be created or another process
@@ -127,8 +128,7 @@ class Searcher:
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
-        # scores must not depend on the counts of other threads
-        set_thread_count(self._thread_count)
+        self._prepare_thread([stage])
         with self._lock:
             execution = QueryExecution(self._shared, self.corpus.with_queries(topics))
         return execution.get_ranking(stage)
@@ -139,8 +139,7 @@ class Searcher:
         """Search with several systems; a failed system's results contain its error, except
         InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
-        # scores must not depend on the counts of other threads
-        set_thread_count(self._thread_count)
+        self._prepare_thread([system.stage for system in systems])
 
         def announce(estimate: EncodingEstimate) -> None:
             log.log(NOTICE, "%s", estimate)
@@ -160,6 +159,15 @@ class Searcher:
             ]
             self._loaded_systems |= {*systems}
         return SearchResults(query, results, time.monotonic() - start)
+
+    def _prepare_thread(self, stages: Iterable[Stage]) -> None:
+        """Set the thread count of torch in this thread if stages use it, because their scores must
+        not depend on the counts of other threads."""
+        components = [component for stage in stages for component in iter_components(stage)]
+        if any("torch" in component.libraries for component in components):
+            from aragorn.inference.device import THREAD_COUNT, set_thread_count
+
+            set_thread_count(self._thread_count or THREAD_COUNT)
 
     def _search_system(
         self,

@@ -1,14 +1,15 @@
 """Extract snippets and highlight the words of documents."""
 
+from __future__ import annotations
+
 import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aragorn.models.tagger import TokenAnnotation
 from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser, select_texts
@@ -19,6 +20,9 @@ from aragorn.text.normalisation import (
     list_combining_characters,
 )
 from aragorn.text.passages import iter_sentences
+
+if TYPE_CHECKING:
+    from aragorn.models.tagger import TokenAnnotation
 
 WEIGHT_LEVELS = 5
 

@@ -3,6 +3,7 @@ neural re-rankers."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -28,9 +29,11 @@ class ConclusionStage(Stage):
     """
 
     version = 1
-    sources = (normalisation, inverted, weighting, conclusions)
     libraries = ("numpy", "scipy")
     checkpoint = None
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (normalisation, inverted, weighting, conclusions)
 
     def rank(self, execution: Execution) -> pd.DataFrame:
         return self.search(execution) if execution.input_run is None else execution.input_run

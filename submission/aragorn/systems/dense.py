@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -35,9 +36,11 @@ class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
     version = 1
-    sources = (*NetworkStage.sources, dense)
     field: ClassVar[str]  # argument field that is indexed
     input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (*super().get_sources(), dense)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""

@@ -1,29 +1,30 @@
 """Enrichment of documents: index terms that a tagger assigns to them, in place of their
 words."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
-from aragorn.inference import checkpoint, enrichment
-from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
-from aragorn.inference.enrichment import (
-    FrequencyLoader,
-    WordFrequencies,
-    annotate_texts,
-    enrich_collection,
-    enrich_separately,
-)
-from aragorn.models.tagger import TokenAnnotation
 from aragorn.systems.execution import CheckpointStore, Component, Execution
 from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    from aragorn.inference.checkpoint import TaggerCheckpoint
+    from aragorn.inference.enrichment import FrequencyLoader, WordFrequencies
+    from aragorn.models.tagger import TokenAnnotation
+
+# What imports torch is imported by the methods that compute with networks.
 
 
 @dataclass(frozen=True)
@@ -31,19 +32,27 @@ class Enrichment(Component):
     """The index terms, annotations and weights that a tagger assigns to documents."""
 
     version = 1
-    sources = (normalisation, passages, surface_tokens, checkpoint, enrichment)
     libraries = ("numpy", "torch", "tokenizers")
     checkpoint: str
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        from aragorn.inference import checkpoint, enrichment
+
+        return normalisation, passages, surface_tokens, checkpoint, enrichment
 
     def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
         return checkpoints.get_fingerprint(self.checkpoint)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> TaggerCheckpoint:
+        from aragorn.inference.checkpoint import load_tagger
+
         return checkpoints.load_network(self.checkpoint, load_tagger)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the version of its network, and the device and
         precision."""
+        from aragorn.inference.checkpoint import TaggerCheckpoint
+
         directory = execution.checkpoints.directory / self.checkpoint
         network_class = TaggerCheckpoint.read_network_class(directory)
         return [
@@ -57,6 +66,8 @@ class Enrichment(Component):
     ) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its
         word frequencies."""
+        from aragorn.inference.enrichment import enrich_collection
+
         key = execution.get_collection_key(
             describe_versions(type(self)),
             self.describe_sources(),
@@ -79,6 +90,8 @@ class Enrichment(Component):
     ) -> list[WordFrequencies]:
         """Compute the term frequencies of documents, enriching each separately so that the results
         are reproducible."""
+        from aragorn.inference.enrichment import enrich_separately
+
         function = partial(
             enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device
         )
@@ -120,6 +133,8 @@ class Enrichment(Component):
         self, execution: Execution, fields: Fields, document: pd.DataFrame
     ) -> list[tuple[str, list[TokenAnnotation]]]:
         """Return the passages of a document with their token annotations."""
+        from aragorn.inference.enrichment import annotate_texts
+
         checkpoint, [text] = (
             self.load_checkpoint(execution.checkpoints),
             select_texts(document, fields),

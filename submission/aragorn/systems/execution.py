@@ -11,18 +11,16 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock, RLock
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-import torch
 
 from aragorn.cache import Cache, Parts
 from aragorn.engine.base import LOCAL_ENGINE, Engine
+from aragorn.engine.device import FLOAT32
 from aragorn.errors import CheckpointError, as_memory_errors
 from aragorn.explanation import Explanation
-from aragorn.inference.checkpoint import LoadedCheckpoint, NetworkCheckpoint, read_fingerprint
-from aragorn.inference.pair_scoring import TokenCache
 from aragorn.io import collection, runs, tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import DocumentStore, open_document_store
@@ -31,8 +29,12 @@ from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
 from aragorn.versions import describe_versions, get_library_version
 
+if TYPE_CHECKING:  # they import torch, which lexical systems do not need
+    from aragorn.inference.checkpoint import LoadedCheckpoint, NetworkCheckpoint
+    from aragorn.inference.pair_scoring import TokenCache
+
 T = TypeVar("T")
-CheckpointT = TypeVar("CheckpointT", bound=NetworkCheckpoint[Any, Any])
+CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 
 class Memo:
@@ -59,9 +61,8 @@ class CheckpointStore:
     """The checkpoints in a directory; each is loaded once, on first use."""
 
     @as_checkpoint_read_errors()
-    def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
-        """Open the store; `precision` is the precision of its networks on the CPU (None:
-        float32)."""
+    def __init__(self, directory: Path, precision: str = FLOAT32) -> None:
+        """Open the store; `precision` is the precision of its networks on the CPU."""
         if directory.is_file():
             raise CheckpointError(
                 f"{directory}: a file; use a directory of checkpoints, or unpack the archive"
@@ -94,6 +95,8 @@ class CheckpointStore:
 
     def get_fingerprint(self, name: str) -> str:
         """Return the fingerprint of a network's checkpoint; load nothing."""
+        from aragorn.inference.checkpoint import read_fingerprint
+
         return self._memo.get_or_compute(
             "fingerprint", name, lambda: read_fingerprint(self.directory / name)
         )
@@ -104,7 +107,6 @@ class Component(ABC):
     components are computed once."""
 
     version: ClassVar[int]  # raised when results of the same inputs change
-    sources: ClassVar[tuple[ModuleType | type, ...]] = ()  # of results that it contains
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
     checkpoint: str | None  # name of the checkpoint; None: the component has none
 
@@ -152,9 +154,13 @@ class Component(ABC):
         query."""
         return True
 
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        """Return the modules and classes whose versions the results of this component have."""
+        return ()
+
     def describe_sources(self) -> str:
         """List the versions of the results that this component contains, without its own."""
-        return describe_versions(*self.sources, libraries=self.libraries)
+        return describe_versions(*self.get_sources(), libraries=self.libraries)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the parts of the key of this component's results, besides versions: by default the
@@ -256,7 +262,7 @@ class Execution:
         """Device type, followed by precision and engine unless it is float32."""
         precision = self.checkpoints.precision
         engine = f"openvino {get_library_version('openvino')}"
-        return self.device if precision is None else f"{self.device} {precision} {engine}"
+        return self.device if precision == FLOAT32 else f"{self.device} torch.{precision} {engine}"
 
     @property
     def topics(self) -> pd.DataFrame:
@@ -271,6 +277,8 @@ class Execution:
     @cached_property
     def tokens(self) -> TokenCache:
         """Token ids of topics and documents."""
+        from aragorn.inference.pair_scoring import TokenCache
+
         return TokenCache(self.topics, self.documents.read_texts, self.stopwatch)
 
     @cached_property

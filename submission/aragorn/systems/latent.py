@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 
@@ -18,8 +19,10 @@ class LatentStage(NetworkStage):
     """Retrieval from the whole collection with an inverted index of latent terms (SNRM)."""
 
     version = 1
-    sources = (*NetworkStage.sources, inverted, latent)
     checkpoint: str
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (*super().get_sources(), inverted, latent)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank at most `MAX_DEPTH` documents per topic: those with the highest positive scores."""

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -42,9 +43,11 @@ class LexicalStage(Stage):
     """
 
     version = 1
-    sources = (index_terms, inverted, lexical, weighting)
     checkpoint: str
     enrichment: Enrichment | None = None
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (index_terms, inverted, lexical, weighting)
 
     def get_dependencies(self) -> tuple[Enrichment, ...]:
         return () if self.enrichment is None else (self.enrichment,)

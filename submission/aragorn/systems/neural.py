@@ -1,48 +1,52 @@
 """Scoring of topic-premise pairs with a network, and re-ranking by these scores."""
 
+from __future__ import annotations
+
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
 
-from aragorn.explanation import Explanation, Row
-from aragorn.inference import checkpoint, pair_scoring
-from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
-from aragorn.inference.pair_scoring import TokenisedPairs, score_documents, score_pairs
-from aragorn.models.padding import PaddedTexts, pad
+from aragorn.explanation import Explanation
 from aragorn.systems.execution import CheckpointStore, Execution, Stage
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    from aragorn.inference.checkpoint import RankerCheckpoint
+
+# What imports torch is imported by the methods that compute with networks.
 
 
 class NetworkStage(Stage):
     """A stage that scores topic-premise pairs with a network."""
 
     version = 1
-    sources: ClassVar[tuple[ModuleType, ...]] = (
-        normalisation,
-        tokenisers,
-        checkpoint,
-        pair_scoring,
-    )
     libraries = ("numpy", "pandas", "torch", "tokenizers")
     checkpoint: str
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        from aragorn.inference import checkpoint, pair_scoring
+
+        return normalisation, tokenisers, checkpoint, pair_scoring
 
     def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
         return checkpoints.get_fingerprint(self.checkpoint)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
+        from aragorn.inference.checkpoint import load_checkpoint
+
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the version of its network, and the device and
         precision."""
+        from aragorn.inference.checkpoint import RankerCheckpoint
+
         directory = execution.checkpoints.directory / self.checkpoint
         network_class = RankerCheckpoint.read_network_class(directory)
         return [
@@ -53,6 +57,8 @@ class NetworkStage(Stage):
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the network; completed shards are cached."""
+        from aragorn.inference.pair_scoring import score_documents
+
         pairs_hash = hashlib.sha256(
             "\n".join(pairs["qid"] + " " + pairs["docno"]).encode()
         ).hexdigest()
@@ -68,6 +74,8 @@ class NetworkStage(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
         """Break the score down into the network's contributions, e.g. by kernel, query term or
         latent term."""
+        from aragorn.inference.pair_explanation import explain_pair
+
         checkpoint = self.load_checkpoint(execution.checkpoints)
         field, ids = self.get_model_input(execution, docno)
         [query] = execution.topics["query"]
@@ -99,87 +107,3 @@ class RerankStage(NetworkStage):
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": get_name(self.first_stage)}
-
-
-@torch.inference_mode()
-def explain_pair(
-    checkpoint: RankerCheckpoint,
-    query: list[int],
-    document: list[int],
-    field: str,
-    device: str,
-) -> Explanation:
-    """Explain a network's score for a query and the document field `field`, both as token ids."""
-    ranker = checkpoint.move_network(device)
-    query_tokens = checkpoint.tokeniser.to_tokens(query)
-    document_tokens = checkpoint.tokeniser.to_tokens(document)
-    explanation = ranker.explain(
-        *(tensor.to(device) for text in (query, document) for tensor in pad([text]))
-    )
-    rows = [_add_tokens(row, query_tokens, document_tokens) for row in explanation.contributions]
-    occlusions = []
-    if ranker.uses_occlusion:
-        occlusions = _occlude_tokens(checkpoint, query, document, explanation.score, device)
-    return replace(
-        explanation,
-        contributions=rows,
-        model_inputs={
-            "query as tokenised": " ".join(query_tokens),
-            f"{field} as tokenised": " ".join(document_tokens),
-        },
-        breakdowns=_sum_by_feature_and_term(rows, query_tokens),
-        occlusions=occlusions,
-    )
-
-
-def _add_tokens(row: Row, query_tokens: list[str], document_tokens: list[str]) -> Row:
-    """Begin the note of a contribution with the tokens that it comes from."""
-    query = "" if row.query_position is None else query_tokens[row.query_position]
-    document = " ".join(
-        document_tokens[position]
-        for position in row.document_positions
-        if position < len(document_tokens)
-    )
-    tokens = " ← ".join(text for text in (query, document) if text)
-    return replace(row, note="  ".join(text for text in (tokens, row.note) if text))
-
-
-def _sum_by_feature_and_term(rows: list[Row], query_tokens: list[str]) -> dict[str, list[Row]]:
-    """Sum contributions by label and by query term; return {} if all labels differ."""
-    by_feature: dict[str, float] = defaultdict(float)
-    by_query_term: dict[int, float] = defaultdict(float)
-    for row in rows:
-        by_feature[row.label] += row.value
-        if row.query_position is not None:
-            by_query_term[row.query_position] += row.value
-    if len(by_feature) == len(rows):
-        return {}
-    terms = by_query_term.items()
-    return {
-        "by feature": [Row(value, label) for label, value in by_feature.items()],
-        "by query term": [Row(value, query_tokens[position]) for position, value in terms],
-    }
-
-
-def _occlude_tokens(
-    checkpoint: RankerCheckpoint,
-    query: list[int],
-    document: list[int],
-    score: float,
-    device: str,
-) -> list[Row]:
-    """Compute the change of the score if each document token in turn is omitted."""
-    count = len(document)
-    variants = [document[:position] + document[position + 1 :] for position in range(count)]
-    pairs = TokenisedPairs(
-        PaddedTexts.from_ids([query]),
-        PaddedTexts.from_ids(variants),
-        np.zeros(count, dtype=int),
-        np.arange(count),
-    )
-    scores = score_pairs(checkpoint.network, pairs, device).tolist()
-    tokens = checkpoint.tokeniser.to_tokens(document)
-    return [
-        Row(new_score - score, token, f"position {position}")
-        for position, (new_score, token) in enumerate(zip(scores, tokens, strict=True), 1)
-    ]

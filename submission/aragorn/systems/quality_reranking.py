@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ class QualityRerankingStage(Stage):
     keep their order."""
 
     version = 1
-    sources = (quality,)
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (quality,)
 
     def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.relevance, self.quality)

@@ -11,11 +11,11 @@ import pytest
 from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.engine.device import choose_device
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.inference.device import choose_device
 from ray import cloudpickle
 
 from tests.conftest import Capture, Patch, write_tiny_ranker

@@ -94,12 +94,12 @@ def test_only_documents_have_half_precision(
     assert checkpoint.network.encoder.precision == torch.float16  # another thread may be encoding
 
 
-@pytest.mark.parametrize("precision", [None, BFLOAT16])
+@pytest.mark.parametrize("precision", ["float32", BFLOAT16])
 def test_vectors_do_not_depend_on_order_company_and_batches(
     checkpoint: RankerCheckpoint,
     index: dense.DenseIndex,
     premises: list[str],
-    precision: torch.dtype | None,
+    precision: str,
 ) -> None:
     ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
     ranker = move_to_device(checkpoint.network, CPU, precision)

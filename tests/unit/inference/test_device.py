@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from aragorn.cpu_cores import count_cpu_cores
+from aragorn.engine.device import choose_precision, count_threads
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import (
     batch_by_tokens,
-    choose_precision,
     compute_or_split,
     limit_threads,
 )
@@ -83,12 +83,22 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> Non
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        monkeypatch.setattr("aragorn.inference.device.count_cpu_cores", lambda: 3)
+        monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 3)
         assert limit_threads() == torch.get_num_threads() == 3
-        monkeypatch.setattr("aragorn.inference.device.count_cpu_cores", lambda: 8)
+        monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 8)
         assert limit_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("2", 2), ("16", 8), ("", 8), ("4,2", 8)])
+def test_threads_without_torch_follow_the_environment(
+    setting: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 8)
+    assert count_threads() == expected
 
 
 NONE, V1 = "max 100000", "cpu.cfs_quota_us"
@@ -124,18 +134,16 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
 def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "aragorn.inference.device.find_spec", lambda name: name == "openvino" or None
-    )
+    monkeypatch.setattr("aragorn.engine.device.find_spec", lambda name: name == "openvino" or None)
     for feature in ("avx512_bf16", "amx_bf16"):
         monkeypatch.setattr(
             torch.cpu, "get_capabilities", lambda feature=feature: {"avx2": True, feature: True}
         )
-        assert choose_precision("bfloat16", CPU) is torch.bfloat16
-    assert choose_precision("float32", CPU) is choose_precision("float32", GPU) is None
+        assert choose_precision("bfloat16", CPU) == "bfloat16"
+    assert choose_precision("float32", CPU) == choose_precision("float32", GPU) == "float32"
     with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
-    monkeypatch.setattr("aragorn.inference.device.find_spec", lambda _: None)
+    monkeypatch.setattr("aragorn.engine.device.find_spec", lambda _: None)
     with pytest.raises(
         UsageError,
         match=r"OpenVINO is not installed; run `submission/install\.sh openvino`",

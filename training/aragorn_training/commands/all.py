@@ -92,8 +92,8 @@ def make_all(options: AllOptions) -> None:
     """Make the checkpoints of all systems from a corpus, and compare their metrics with the stored
     ones."""
     from aragorn.cpu_cores import count_cpu_cores
+    from aragorn.engine.device import choose_device
     from aragorn.errors import InputError, ReproductionError, SystemsFailedError
-    from aragorn.inference.device import choose_device
     from aragorn.storage.atomic_files import create_directory
 
     from aragorn_training.commands import graph

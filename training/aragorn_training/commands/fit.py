@@ -108,8 +108,8 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
 
 def fit_recipe(options: FitOptions) -> None:
     """Train a network from a recipe; an interrupted run is resumed."""
+    from aragorn.engine.device import choose_device
     from aragorn.errors import escape_undecodable
-    from aragorn.inference.device import choose_device
 
     from aragorn_training.data.word_vectors import get_default_folder_name
     from aragorn_training.data.work_directory import lock_run
@@ -181,7 +181,7 @@ def fuse(options: FuseOptions) -> None:
 
 
 def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
-    from aragorn.inference.device import choose_device
+    from aragorn.engine.device import choose_device
     from aragorn.systems.execution import CheckpointStore
 
     from aragorn_training.data.work_directory import lock_run

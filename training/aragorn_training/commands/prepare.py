@@ -192,7 +192,7 @@ def run_tags(options: TagsOptions) -> None:
 def run_distillation(options: DistillationOptions) -> None:
     """Score documents for debate titles with a teacher system."""
     from aragorn.cache import open_cache
-    from aragorn.inference.device import choose_device
+    from aragorn.engine.device import choose_device
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aragorn.cache import open_cache
-from aragorn.inference.device import choose_device, choose_precision
+from aragorn.engine.device import choose_device, choose_precision
 from aragorn.io.dataset import Dataset
 from aragorn.systems.execution import CheckpointStore, Execution
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
+from aragorn.engine.device import FLOAT32, choose_device, choose_precision
 from aragorn.errors import UsageError, suggest
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.inference.device import choose_device, choose_precision, move_to_device
+from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
@@ -86,7 +86,7 @@ def measure_scorer(
     work_dir: Path,
     checkpoints: Path,
     device: str,
-    cpu_precision: torch.dtype | None = None,
+    cpu_precision: str = FLOAT32,
 ) -> pd.DataFrame:
     """Measure a scorer on the validation queries with every pool and rule of negatives.
 
@@ -95,7 +95,7 @@ def measure_scorer(
         work_dir: Working directory prepared by `prepare pairs`.
         checkpoints: Directory of the networks' checkpoints.
         device: Device to compute on.
-        cpu_precision: Precision of BERT encoders on a CPU; None: float32.
+        cpu_precision: Precision of BERT encoders on a CPU.
 
     Returns:
         One row per pool and rule, `scorer pool rule MRR@20 MAP@20 nDCG@20`; measures in percent.
@@ -118,7 +118,7 @@ def _build_scorer(
     work_dir: Path,
     checkpoints: Path,
     device: str,
-    cpu_precision: torch.dtype | None,
+    cpu_precision: str,
 ) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
     """Build a scorer; return it with the unit and the tokeniser of the texts that it reads."""
     if name in ENSEMBLE_MEMBERS:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import pandas as pd
+from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
-from aragorn.inference.device import choose_device
 from aragorn.options import option
 
 from aragorn_training.data.work_directory import lock_work_directory

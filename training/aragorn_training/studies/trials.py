@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from aragorn.engine.device import choose_device
 from aragorn.errors import TrainingError
-from aragorn.inference.device import choose_device
 from aragorn.options import argument, option
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from msgspec.structs import replace

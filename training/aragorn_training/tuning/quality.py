@@ -185,7 +185,7 @@ def evaluate_webis_topics(
             (
                 network.fingerprint,
                 execution.device_and_precision,
-                describe_versions(*stage.quality.sources, sys.modules[__name__]),
+                describe_versions(*stage.quality.get_sources(), sys.modules[__name__]),
                 pairs,
             )
         ).encode()

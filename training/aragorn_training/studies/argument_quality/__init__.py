@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
+from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
 from aragorn.index.dense import encode_texts
-from aragorn.inference.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import DenseRanker
 from aragorn.options import option

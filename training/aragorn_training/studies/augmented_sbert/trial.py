@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 from aragorn.cache import Cache, Parts
-from aragorn.inference.device import choose_device
+from aragorn.engine.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.storage.recorded_files import RecordedFiles
