@@ -74,8 +74,14 @@ torch.set_num_threads(1)  # more threads slow down operations on small tensors
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "aragorn" / "sample" / "input"
-SOURCE_DIRS = [ROOT / "submission", ROOT / "training"]
-os.environ["PYTHONPATH"] = os.pathsep.join(map(str, [ROOT, *SOURCE_DIRS]))  # of subprocesses
+
+
+def build_python_path(project: Path) -> str:
+    """Return the PYTHONPATH of processes that run the code of a copy of the project."""
+    return os.pathsep.join(map(str, [project, project / "submission", project / "training"]))
+
+
+os.environ["PYTHONPATH"] = build_python_path(ROOT)  # of subprocesses
 REAL_DATA = ROOT.parent / "shared" / "data"
 
 CPU_FEATURES = {name for name, has_feature in torch.cpu.get_capabilities().items() if has_feature}

@@ -190,7 +190,11 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
         if directory:
             stack.enter_context(lock_directory(path, shared=True))
         else:
-            (path / MARKER_FILE).touch()
+            descriptor = os.open(path, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            with suppress(OSError):  # on a file system without locks, no process removes it
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            (path / MARKER_FILE).touch()  # after the lock
             stack.enter_context(on_interrupt(lambda: shutil.rmtree(path, ignore_errors=True)))
         try:
             tempfile.gettempdir()
@@ -200,10 +204,18 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
 
 
 def remove_stale_directories(directory: Path) -> None:
-    """Remove the temporary cache directories of killed processes."""
+    """Remove the temporary cache directories of this user's killed processes; living processes
+    hold a lock on theirs."""
     for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
-        if (path / MARKER_FILE).is_file():
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_own = os.fstat(descriptor).st_uid == os.geteuid()
+                if is_own and (path / MARKER_FILE).is_file():
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def encode_npy(array: np.ndarray) -> bytes:
@@ -384,10 +396,12 @@ def _get_name(path: Path) -> str:
 
 def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
     try:
+        remove_stale_directories(Path(tempfile.gettempdir()))
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
     except OSError as error:  # e.g. a container with a read-only root
         message = "Using %s for temporary files: this system provides no temporary directory (%s)"
         log.info(message, fallback_dir, error.strerror)
+    remove_stale_directories(fallback_dir)
     try:
         return tempfile.TemporaryDirectory(
             prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True

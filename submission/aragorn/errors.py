@@ -23,7 +23,7 @@ READ_FIXES = {
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
-the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 143 by SIGTERM"""
+the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 128 + n by signal n"""
 
 
 class SubmissionError(Exception):

@@ -1,4 +1,4 @@
-"""Handle SIGINT and SIGTERM, importing only light modules."""
+"""Handle the signals of terminals and batch systems, importing only light modules."""
 
 import os
 import signal
@@ -8,15 +8,22 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-# shell convention
-SIGNAL_EXIT_CODES = {signal.SIGINT: 128 + signal.SIGINT, signal.SIGTERM: 128 + signal.SIGTERM}
+SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,  # the terminal was closed
+    signal.SIGXCPU,  # limit of processor time
+    signal.SIGUSR1,  # warnings of batch systems
+    signal.SIGUSR2,
+)
+SIGNAL_EXIT_CODES = {signum: 128 + signum for signum in SIGNALS}  # shell convention
 MESSAGE = b"interrupted; run the same command again to resume\n"
 
 _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
 def install_handlers() -> None:
-    """Install handlers that exit on SIGINT and SIGTERM; connect closed standard streams to the null
+    """Install handlers that exit on SIGNALS; connect closed standard streams to the null
     device.
 
     A closed stdin is empty, writing to a closed stdout fails, and messages to a closed stderr are
@@ -31,8 +38,9 @@ def install_handlers() -> None:
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
-    for signum in SIGNAL_EXIT_CODES:
-        signal.signal(signum, _handle_signal)
+    for signum in SIGNALS:
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # else nohup
+            signal.signal(signum, _handle_signal)
 
 
 @contextmanager

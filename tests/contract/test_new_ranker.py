@@ -1,6 +1,7 @@
 """The worked example of CONTRIBUTING.md, a new ranker, passes the tests of all rankers, systems and
 recipes unedited."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from aragorn.models.rankers import list_rankers
 from aragorn.paths import PROJECT_DIR
 from aragorn.systems.catalogue import SYSTEMS
 
+from tests.conftest import build_python_path
 from tests.unit.test_readme import DRIVER
 
 # The test files that cover all rankers, systems or recipes.
@@ -61,6 +63,7 @@ def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
             [sys.executable, *arguments],
             input="\n".join(commands),
             cwd=copy,
+            env=os.environ | {"PYTHONPATH": build_python_path(copy)},
             capture_output=True,
             text=True,
             check=False,

@@ -225,7 +225,10 @@ def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) ->
     assert fresh.read_cache() == {file: expected[file] for file in fresh.read_cache()}
 
 
-@pytest.mark.parametrize("n_kills", [4, pytest.param(200, marks=pytest.mark.slow)])
+# KILLS=200 searches more thoroughly.
+@pytest.mark.parametrize(
+    "n_kills", [4, pytest.param(int(os.environ.get("KILLS", "20")), marks=pytest.mark.slow)]
+)
 def test_killed_executions_resume(n_kills: int, complete: Ranking, fresh: Ranking) -> None:
     """Kill executions at random times; start again from nothing when one is finished."""
     rng, n_finished = random.Random(0), 0

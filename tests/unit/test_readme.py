@@ -2,6 +2,7 @@
 and changelog."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
 from aragorn_training.report.sections import SECTIONS, format_deepct_table, update_readmes
 
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import ROOT, SAMPLE, build_python_path
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
     "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/aragorn/io/README.md",
@@ -299,6 +300,7 @@ def test_readme_commands_run(all_checkpoints_dir: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", DRIVER],
         input="\n".join(commands),
         cwd=copy,
+        env=os.environ | {"PYTHONPATH": build_python_path(copy)},
         capture_output=True,
         text=True,
         check=False,

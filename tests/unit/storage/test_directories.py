@@ -4,6 +4,9 @@ which are always complete."""
 import errno
 import itertools
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -18,11 +21,11 @@ from aragorn.storage.checkpoint_directory import verify_files, write_with_proven
 from aragorn.storage.locks import lock_directory
 from aragorn.storage.recorded_files import MANIFEST, RecordedFiles
 
-from tests.conftest import Log, Patch
+from tests.conftest import ROOT, Log, Patch
 
 
 @pytest.fixture
-def no_tempdir(monkeypatch: Patch) -> None:
+def no_tempdir(tmp_path: Path, monkeypatch: Patch) -> None:
     """Simulate a system without a temporary directory."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
@@ -51,6 +54,82 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".aragorn-work-x1" / MARKER_FILE).touch()
     with RunDirectory(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
+
+
+@pytest.mark.parametrize("is_fallback", [False, True], ids=["system", "fallback"])
+def test_work_directories_of_living_processes_remain(
+    is_fallback: bool, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """Kill one of two processes; the next one removes its directory only."""
+    temp_dir, output = tmp_path / "tmp", tmp_path / "out"
+    for directory in (temp_dir, output):
+        directory.mkdir()
+    parent = output if is_fallback else temp_dir
+    monkeypatch.setattr(tempfile, "tempdir", None if is_fallback else str(temp_dir))
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    code = (
+        "import signal, sys; from pathlib import Path; from aragorn import signals\n"
+        "from aragorn.cache import open_cache; import tempfile\n"
+        "signals.install_handlers()\n"
+        "tempfile._candidate_tempdir_list = lambda: sys.argv[1:2]\n"
+        "with open_cache(None, Path(sys.argv[2])) as cache:\n"
+        "    print(cache.path, flush=True); signal.pause()\n"
+    )
+    system_dir = "/nonexistent" if is_fallback else str(temp_dir)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, system_dir, str(output)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "submission")},
+        )
+        for _ in range(2)
+    ]
+    try:
+        paths = [Path((process.stdout or sys.stdin).readline().strip()) for process in processes]
+        assert sorted(parent.iterdir()) == sorted(paths)
+        processes[0].kill()
+        processes[0].wait()
+        with RunDirectory(output), open_cache(None, output) as cache:
+            assert sorted(parent.iterdir()) == sorted([paths[1], cache.path])
+        processes[1].send_signal(signal.SIGHUP)
+        assert processes[1].wait() == 128 + signal.SIGHUP
+        assert not list(parent.iterdir())
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+SIGNAL_CODE = """
+import os, sys
+from aragorn import signals
+signals.install_handlers()
+with signals.on_interrupt(lambda: os.write(1, b"cleaned")):
+    os.kill(os.getpid(), int(sys.argv[1]))
+    print("ignored")
+"""
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "XCPU", "USR1", "USR2"])
+def test_signals_clean_up_and_give_their_exit_code(name: str) -> None:
+    signum = signal.Signals[f"SIG{name}"]
+    result = run_with_signal(signum)
+    assert (result.returncode, result.stdout) == (128 + signum, "cleaned")
+    assert result.stderr == "interrupted; run the same command again to resume\n"
+
+
+def test_hang_up_is_ignored_under_nohup() -> None:
+    result = run_with_signal(signal.SIGHUP, "trap '' HUP; ")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "ignored\n", "")
+
+
+def run_with_signal(signum: int, setup: str = "") -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", f'{setup}exec "$@"', "sh", sys.executable, "-c", SIGNAL_CODE]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "submission")}
+    return subprocess.run(
+        [*command, str(int(signum))], capture_output=True, text=True, env=environment, check=False
+    )
 
 
 def fail_to_lock(code: int, monkeypatch: Patch) -> None:
