@@ -18,6 +18,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
@@ -54,12 +61,6 @@ from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, W
 from aragorn.text.vocabulary import Vocabulary
 from aragorn_training.__main__ import main as run_training
 from aragorn_training.fitting.fit import save_network
-from hypothesis import HealthCheck, settings
-from PIL import Image
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
 
 Capture, Log, Patch = pytest.CaptureFixture[str], pytest.LogCaptureFixture, pytest.MonkeyPatch
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
 from aragorn.fusion import quality, weighted_sum
@@ -53,7 +54,6 @@ from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, W
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
 from aragorn_training.fitting.fit import save_network
-
 from tests.conftest import (
     TINY_CONFIGS,
     TINY_ENCODER,

@@ -204,8 +204,8 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
 
 
 def remove_stale_directories(directory: Path) -> None:
-    """Remove the temporary cache directories of this user's killed processes; living processes
-    hold a lock on theirs."""
+    """Remove the temporary cache directories of this user's killed processes; living processes hold
+    a lock on theirs."""
     for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

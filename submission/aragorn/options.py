@@ -53,8 +53,8 @@ def option(
         flags: Names; by default that of the field.
         help: Description: a noun phrase.
         metavar: Placeholder of the value; by default that of the field's type.
-        parse: Function that parses a value; by default that of the field's type: a path, an
-            integer from 0, a text, one of a Literal. A tuple is a repeatable option.
+        parse: Function that parses a value; by default that of the field's type: a path, an integer
+            from 0, a text, one of a Literal. A tuple is a repeatable option.
         variables: Environment variables, the first of which that is not empty is the default.
         settings: Further arguments of `add_argument`.
     """

@@ -129,8 +129,8 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
 
 
 def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
-    """Return the requested depth, else that of the input run up to MAX_DEPTH, else
-    DEFAULT_DEPTH; warn of truncation."""
+    """Return the requested depth, else that of the input run up to MAX_DEPTH, else DEFAULT_DEPTH;
+    warn of truncation."""
     input_depth = dataset.input_depth
     depth = options.depth or min(input_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if input_depth and input_depth > depth:

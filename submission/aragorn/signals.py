@@ -23,8 +23,7 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
 def install_handlers() -> None:
-    """Install handlers that exit on SIGNALS; connect closed standard streams to the null
-    device.
+    """Install handlers that exit on SIGNALS; connect closed standard streams to the null device.
 
     A closed stdin is empty, writing to a closed stdout fails, and messages to a closed stderr are
     lost.

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
 from aragorn.engine.base import CPU
 from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.index.conclusions import ConclusionIndex, retrieve
@@ -23,10 +27,6 @@ from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.timing import Stopwatch
-from sentence_transformers import CrossEncoder, SentenceTransformer
-from tokenizers import Tokenizer
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import (
     load_collection,

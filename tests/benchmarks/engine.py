@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.engine.factory import open_engine
 from aragorn.engine.ray_engine import RayEngine
@@ -21,7 +22,6 @@ from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_parts, open_execution, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import bm25s
 import numpy as np
+from rank_bm25 import BM25Okapi
+
 from aragorn.cache import Cache, Parts
 from aragorn.index.conclusions import MAX_CONCLUSIONS, ConclusionIndex
 from aragorn.index.dense import DenseIndex
@@ -16,8 +18,6 @@ from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.rankings import MAX_DEPTH
 from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
-from rank_bm25 import BM25Okapi
-
 from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
 from tests.benchmarks.synthetic_inputs import open_execution
 

@@ -16,6 +16,9 @@ import numpy as np
 import onnxruntime
 import openvino
 import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
 from aragorn.engine.base import CPU
 from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.index.conclusions import ConclusionIndex, retrieve
@@ -33,9 +36,6 @@ from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.timing import Stopwatch
-from torch import Tensor, nn
-from transformers import BertConfig, BertModel
-
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, sample_premises, sample_rows
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+
 from aragorn.engine.base import CPU
 from aragorn.engine.device import choose_precision
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.output.run_directory import METADATA_FILE
 from aragorn.paths import CHECKPOINT_DIR
-
 from tests.benchmarks.benchmark import (
     Result,
     compare_costs,

@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
+
 from aragorn.cache import open_cache
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.output.ir_metadata import measure_peak_memory
 from aragorn.search.corpus import Corpus
-
 from tests.benchmarks.benchmark import (
     Result,
     compare_costs,

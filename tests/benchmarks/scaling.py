@@ -8,12 +8,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
+
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-from matplotlib.ticker import NullFormatter
-
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
 from tests.benchmarks.synthetic_inputs import open_execution, write_json_lines

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from urllib.parse import urlencode
 
 import numpy as np
+
 from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index.dense import get_dense_ranker
@@ -24,7 +25,6 @@ from aragorn.search.searcher import Searcher, SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.systems.execution import CheckpointStore, Execution, iter_components
-
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
 

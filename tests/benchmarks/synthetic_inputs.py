@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.collection import select_collection

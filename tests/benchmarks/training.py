@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from aragorn.engine.base import CPU
 from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.padding import PaddedTexts
@@ -22,7 +23,6 @@ from aragorn_training.fitting.training_loop import take_step
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.contrastive import ContrastiveTask
 from aragorn_training.tasks.pairs import PairwiseSpec, PairwiseTask
-
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 

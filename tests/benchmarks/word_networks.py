@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
@@ -18,9 +21,6 @@ from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from aragorn.text.tokenisers import Tokeniser
-from torch import Tensor
-from torch.nn import functional
-
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_execution
 

@@ -5,9 +5,8 @@ container engine.
     size
 
 Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11
-from debootstrap instead of
-python:3.11-slim, which would require access to a registry. The pip configuration of this machine is
-mounted during the build.
+from debootstrap instead of python:3.11-slim, which would require access to a registry. The pip
+configuration of this machine is mounted during the build.
 """
 
 import json

@@ -10,9 +10,9 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
+
 from aragorn import __version__
 from aragorn.systems.catalogue import SYSTEMS
-
 from tests.conftest import ROOT, SAMPLE
 from tests.container.image import Image, find_obstacle, read_revision
 from tests.unit.test_readme import read_tira_commands

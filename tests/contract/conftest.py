@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.index.weighting import RM3, Dirichlet
-
 from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 
 Outcome = tuple[int, str]  # exit code; standard output, standard error and log

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.run_rules import find_run_issues
 from aragorn.io.runs import read_run
 from aragorn.io.tirex import read_candidates
-
 from tests.conftest import PREMISE, make_argument
 from tests.contract.conftest import Call
 from tests.contract.input_files import (

@@ -13,11 +13,11 @@ from unittest.mock import Mock
 import pytest
 import safetensors.torch
 import torch
+
 from aragorn.errors import CheckpointError, InsufficientMemoryError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import CheckpointStore, iter_components
-
 from tests.conftest import read_files, update_hash
 from tests.contract.conftest import Call
 from tests.contract.input_files import DEEP

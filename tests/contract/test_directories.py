@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from aragorn.output.run_directory import RunDirectory
 
+from aragorn.output.run_directory import RunDirectory
 from tests.conftest import read_files
 from tests.contract.conftest import Call, Outcome
 from tests.contract.input_files import DEEP, touche, write_files

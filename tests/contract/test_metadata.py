@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from tira.check_format import check_format
+
 from aragorn import __version__
 from aragorn.__main__ import main
 from aragorn.fusion.weighted_sum import WeightedSum
@@ -20,8 +22,6 @@ from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from aragorn.systems.neural import RerankStage
 from aragorn.timing import Stopwatch
-from tira.check_format import check_format
-
 from tests.conftest import read_files
 
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from aragorn.models.rankers import list_rankers
 from aragorn.paths import PROJECT_DIR
 from aragorn.systems.catalogue import SYSTEMS
-
 from tests.conftest import build_python_path
 from tests.unit.test_readme import DRIVER
 

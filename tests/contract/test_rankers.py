@@ -4,13 +4,13 @@ covered automatically."""
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from aragorn.engine.base import CPU
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
 from aragorn.models.padding import PaddedTexts, pad
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
 from aragorn.models.rankers import get_ranker_class, list_rankers
-from torch import Tensor
-
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS
 

@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from aragorn.io.run_rules import find_run_issues
-from aragorn_training.__main__ import main as training
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aragorn.io.run_rules import find_run_issues
+from aragorn_training.__main__ import main as training
 from tests.conftest import make_argument, write_tiny_ranker
 from tests.contract.conftest import Call
 from tests.contract.input_files import (

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from aragorn.__main__ import main
 from aragorn.cache import CHECKSUMS_FILE
 from aragorn.engine.base import Item, LocalEngine, Result
-
 from tests.conftest import read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from aragorn import versions
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
@@ -24,7 +25,6 @@ from aragorn.registry import list_module_names
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
 from aragorn.systems.neural import NetworkStage
-
 from tests.conftest import SAMPLE, Patch
 from tests.result_cases import CASES, RESULTS_DIR, compute
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from aragorn.io.runs import read_run
 from aragorn.systems.execution import Component
-
 from tests.conftest import ROOT
 from tests.contract.conftest import Call
 

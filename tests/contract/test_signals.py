@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aragorn.signals import MESSAGE, SIGNAL_EXIT_CODES
 
+from aragorn.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import Call
 from tests.contract.input_files import touche, write_files

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
@@ -45,8 +46,8 @@ def open_execution(
 
 @pytest.fixture(scope="module")
 def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
-    """Open an execution without an input run, which the tests share so that each system ranks
-    only once."""
+    """Open an execution without an input run, which the tests share so that each system ranks only
+    once."""
     with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
         yield execution
 

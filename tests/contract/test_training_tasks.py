@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from msgspec.structs import replace
+
 from aragorn.errors import InputError, TrainingError, UsageError
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text.tokenisers import MaxLengths
@@ -40,8 +42,6 @@ from aragorn_training.tasks.pairs import PairwiseSpec
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tasks.tagging import TaggingSpec
 from aragorn_training.tasks.term_weighting import TermWeightingSpec
-from msgspec.structs import replace
-
 from tests.conftest import read_files
 from tests.unit.training.conftest import write_encoder
 from tests.unit.training.data.quality_files import write_ukp

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+
 from aragorn.systems.execution import Execution
 from aragorn_training.__main__ import main
-
 from tests.unit.training.conftest import write_encoder
 
 Capture = pytest.CaptureFixture[str]

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import BertConfig, BertModel
+
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.signals import install_handlers
@@ -20,8 +22,6 @@ from aragorn_training.commands import scheduler
 from aragorn_training.commands.graph import Sources, Step, build_graph
 from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
-from transformers import BertConfig, BertModel
-
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, read_files
 from tests.endtoend.conftest import FORK, AssertFails, Capture, ForkedProcess, Log
 from tests.unit.training.data.quality_files import write_ukp, write_webis

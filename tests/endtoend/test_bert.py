@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+
 from aragorn.__main__ import main as aragorn
 from aragorn.errors import CheckpointError, OutputError
 from aragorn.inference.checkpoint import load_checkpoint
@@ -15,7 +16,6 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main
 from aragorn_training.fitting.initialisation import read_encoder_config
-
 from tests.conftest import needs_bfloat16
 from tests.endtoend.conftest import AssertFails
 

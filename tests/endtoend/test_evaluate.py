@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+
 from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
 from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
-
 from tests.conftest import make_argument
 from tests.endtoend.conftest import Capture, Log
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
@@ -22,7 +23,6 @@ from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.fusion import evaluation, recipe
-
 from tests.conftest import SAMPLE, count_colours, write_learned_fusion
 from tests.endtoend.conftest import AssertFails, Execute, MakeExecution
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.systems.catalogue import SYSTEMS
-
 from tests.conftest import ROOT, SAMPLE, read_files
 from tests.endtoend.conftest import Log, RankAll
 

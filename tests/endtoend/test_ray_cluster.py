@@ -14,6 +14,8 @@ from typing import Any
 
 import psutil
 import pytest
+from ray.cluster_utils import Cluster
+
 from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine import ray_engine
@@ -24,8 +26,6 @@ from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
 from aragorn.signals import SIGNAL_EXIT_CODES
-from ray.cluster_utils import Cluster
-
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS
 from tests.endtoend.conftest import Capture, RankAll

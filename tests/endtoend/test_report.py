@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pair_scoring import score_texts
@@ -18,7 +19,6 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
-
 from tests.conftest import ParsedPage, copy_with_topics
 from tests.endtoend.conftest import Capture
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from aragorn.__main__ import main
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search import load_system
-
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture
 

@@ -12,6 +12,7 @@ from threading import Thread
 from urllib.parse import quote, urlencode
 
 import pytest
+
 from aragorn.engine.base import CPU
 from aragorn.errors import UsageError
 from aragorn.paths import CHECKPOINT_DIR
@@ -20,7 +21,6 @@ from aragorn.search.searcher import Searcher
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.execution import CheckpointStore
-
 from tests.conftest import ROOT, SAMPLE
 
 QUERY = "Should zoos be abolished?"

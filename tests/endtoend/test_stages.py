@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+
 from aragorn.__main__ import main
 from aragorn.engine.base import CPU
 from aragorn.index import dense as retrieval_dense
@@ -23,7 +24,6 @@ from aragorn.systems.latent import LatentStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.__main__ import main as training
-
 from tests.conftest import make_argument, read_files, update_hash
 from tests.endtoend.conftest import Execute, MakeExecution, RankAll
 

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from msgspec.structs import replace
+
 from aragorn.engine.base import CPU
 from aragorn.explain import explain
 from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
@@ -24,8 +26,6 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.language_model import LanguageModelCheckpoint
 from aragorn_training.studies.lengths import COLUMNS
 from aragorn_training.tasks import load_recipe
-from msgspec.structs import replace
-
 from tests.conftest import UNTRAINED, make_argument
 from tests.endtoend.conftest import AssertFails, Capture, Execute
 from tests.unit.training.data.tagging_files import write_tagged

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-
 from tests.conftest import Capture
 
 CONTROLS = "\x1b[31m \x07\x08 \u202e\u2066 \x9b31m \u2028 \x85 \r"

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from aragorn_training.__main__ import main
 
+from aragorn_training.__main__ import main
 from tests.conftest import KNRM_RECIPE, read_files
 from tests.endtoend.conftest import Command, ForkedProcess
 

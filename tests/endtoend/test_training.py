@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.engine.base import CPU
 from aragorn.errors import InputError
 from aragorn.inference.checkpoint import load_checkpoint
@@ -24,7 +25,6 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.tasks.distillation import DistillationSpec
 from aragorn_training.tasks.pairs import PairwiseSpec
-
 from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files
 from tests.endtoend.conftest import AssertFails, Command, MakeExecution
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.storage.checkpoint_directory import read_config
@@ -19,7 +20,6 @@ from aragorn_training.evaluation.significance import apply_holm_correction
 from aragorn_training.studies import enrichments
 from aragorn_training.tuning import grid as grid_search
 from aragorn_training.tuning.grid import load_grid
-
 from tests.conftest import count_colours, write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails, Capture
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index import dense
@@ -23,7 +24,6 @@ from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import Searcher
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.execution import CheckpointStore, Execution, iter_components
-
 from tests.conftest import SAMPLE
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]

@@ -11,7 +11,6 @@ from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.output.runs import format_run
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import Execution
-
 from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"

@@ -4,13 +4,13 @@ import json
 
 import pytest
 import torch
+from torch import Tensor
+
 from aragorn.models.layers import build_histogram, cosine
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers.cedr_drmm import CEDRDRMM
 from aragorn.models.rankers.cedr_knrm import CEDRKNRM
 from aragorn.models.rankers.vanilla_bert import VanillaBERT
-from torch import Tensor
-
 from tests.golden.test_word_networks import DATA, assert_close, load
 
 HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {

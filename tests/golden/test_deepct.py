@@ -6,6 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from torch import Tensor
+
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.models.taggers.deepct import DeepCT, compute_passage_frequencies
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
@@ -14,12 +20,6 @@ from aragorn_training.tasks.term_weighting import (
     label_words,
     sum_squared_error,
 )
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from torch import Tensor
-
 from tests.golden.test_word_networks import DATA, load
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from aragorn_training.fitting.listwise_losses import LOSSES
 from safetensors.torch import load_file
 from torch import Tensor
 
+from aragorn_training.fitting.listwise_losses import LOSSES
 from tests.golden.test_word_networks import DATA
 
 THEIRS = {

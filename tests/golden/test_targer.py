@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
-from aragorn.models.taggers.targer import TARGER
-from aragorn_training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 from torch import Tensor
 
+from aragorn.models.taggers.targer import TARGER
+from aragorn_training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 from tests.golden.test_word_networks import DATA, load
 
 CELLS = {"targer": "lstm", "targer_gru": "gru"}

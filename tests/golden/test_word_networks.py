@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
 from aragorn.models.layers import build_histogram, cosine, get_known_mask
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers.conv_knrm import ConvKNRM
@@ -14,8 +17,6 @@ from aragorn.models.rankers.gru import GRU
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.tasks.pairs import hinge_loss
-from safetensors.torch import load_file
-from torch import Tensor
 
 DATA = Path(__file__).parent / "data"
 Tensors = dict[str, Tensor]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, open_cache
 from aragorn.errors import OutputError
-
 from tests.conftest import Log, Patch
 
 FORK = multiprocessing.get_context("fork")

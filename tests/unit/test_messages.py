@@ -6,11 +6,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.errors import escape_unprintable
 from aragorn.progress import configure_logging
 from aragorn_training.__main__ import main as training
-
 from tests.conftest import Capture, Patch
 
 FORGED = "x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+
 from aragorn.__main__ import main
 from aragorn.options import add_arguments, argument, build_options, integer_between, option
 from aragorn.verbs import COMMANDS
-
 from tests.conftest import Capture, Patch
 
 

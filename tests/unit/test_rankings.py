@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.errors import OutputError
 from aragorn.output.run_directory import FINGERPRINT_FILE, RunDirectory
 from aragorn.output.runs import format_run

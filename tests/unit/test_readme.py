@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+
 from aragorn import __version__
 from aragorn.__main__ import main as aragorn
 from aragorn.errors import InputError
@@ -20,7 +21,6 @@ from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
 from aragorn_training.report.sections import SECTIONS, format_deepct_table, update_readmes
-
 from tests.conftest import ROOT, SAMPLE, build_python_path
 
 READMES = (  # in reading order, which is also the order in which their commands are executed

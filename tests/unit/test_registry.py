@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from aragorn.errors import UsageError
 from aragorn.models.ranker import Ranker
 from aragorn.registry import find_class

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-
 from tests.conftest import ROOT, SAMPLE, Capture, Patch
 
 QRELS, RUN = (

@@ -6,10 +6,10 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
 from aragorn import cli
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-
 from tests.conftest import SAMPLE, Capture, Patch
 
 LONG = "x" * 300

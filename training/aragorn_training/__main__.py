@@ -4,7 +4,6 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
     import sys
 
     from aragorn.signals import install_handlers
-
     from aragorn_training.missing_packages import report_missing_package
 
     install_handlers()
@@ -17,7 +16,6 @@ from typing import Any
 
 from aragorn import cli, signals
 from aragorn.errors import EXIT_CODES
-
 from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
 from aragorn_training.missing_packages import report_missing_package

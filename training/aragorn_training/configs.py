@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
+
 from aragorn.errors import UsageError, abbreviate, suggest
 
 T = TypeVar("T")

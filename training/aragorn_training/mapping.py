@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import torch
+
 from aragorn.cache import Parts, decode_npy, encode_npy
 from aragorn.cpu_cores import count_cpu_cores
 from aragorn.progress import configure_logging, track_weighted

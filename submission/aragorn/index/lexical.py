@@ -106,8 +106,7 @@ class TermIndex(InvertedIndex):
         return [Counter(self.analyser.analyse(text)) for text in texts]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
-        """Count the terms of a document from the word frequencies that a tagger assigns to
-        it."""
+        """Count the terms of a document from the word frequencies that a tagger assigns to it."""
         counts: Counter[str] = Counter()
         for word, frequency in words.items():
             for term in self.analyser.analyse(word):

@@ -176,16 +176,15 @@ class Dataset:
 
     @property
     def input_depth(self) -> int | None:
-        """Largest number of documents per topic in the input run; None if there is no
-        ranking."""
+        """Largest number of documents per topic in the input run; None if there is no ranking."""
         ranking = self._sorted_ranking
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def get_input_run(
         self, find_unknown: Callable[[Iterable[str]], set[str]]
     ) -> pd.DataFrame | None:
-        """Return the validated input run, None if there is none; `find_unknown` returns
-        which docnos the input lacks."""
+        """Return the validated input run, None if there is none; `find_unknown` returns which
+        docnos the input lacks."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None

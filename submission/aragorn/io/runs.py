@@ -165,8 +165,7 @@ def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.Da
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Sort the documents of each topic of an input run by rank or score, and renumber the
-    ranks.
+    """Sort the documents of each topic of an input run by rank or score, and renumber the ranks.
 
     Args:
         ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores,

@@ -212,8 +212,8 @@ def _read_values(topic: etree._Element, *names: str) -> list[str]:
 def read_arguments(file: Path) -> Iterator[Argument]:
     """Yield the arguments of an args.me file; raise InputError for the first invalid one.
 
-    A JSON file is split into undecoded arguments first, which needs less memory than decoding it
-    at once.
+    A JSON file is split into undecoded arguments first, which needs less memory than decoding it at
+    once.
     """
     if file.name.removesuffix(".gz").endswith(".jsonl"):
         unit, schema, records = "line", JSONL_SCHEMA, iter_lines(file)

@@ -244,7 +244,7 @@ class PairEncoder(Encoder):
         chunk's last token.
 
         Document tokens have the same position ids for all queries: those after a query of 20 word
-            pieces.
+        pieces.
         """
         document_start = query.shape[1] + 2
         chunk_positions, is_token = chunks.get_positions()

@@ -35,8 +35,7 @@ class Ranker(Network, ABC):
         precision.
 
         Similarities, kernels, histograms and scores need float32: the width of the exact-match
-            kernel is 0.001, and many of
-        a topic's thousand documents would have equal bfloat16 scores.
+        kernel is 0.001, and many of a topic's thousand documents would have equal bfloat16 scores.
         """
         with torch.autocast(tensors[0].device.type, enabled=False):
             score: Tensor = super().__call__(*tensors)

@@ -37,8 +37,8 @@ class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load the tokeniser of a tagger with this Config. Raises OSError or ValueError if a
-        file is missing or invalid."""
+        """Load the tokeniser of a tagger with this Config. Raises OSError or ValueError if a file
+        is missing or invalid."""
 
     def split(self, text: str) -> Sequence[PassageT_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""

@@ -55,7 +55,7 @@ def choose_systems(
     that explains the choice.
 
     The default is the primary system if its checkpoints exist and it answers quickly: on a GPU, or
-        with indexed premises.
+    with indexed premises.
     """
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""

@@ -1,5 +1,4 @@
-"""Enrichment of documents: index terms that a tagger assigns to them, in place of their
-words."""
+"""Enrichment of documents: index terms that a tagger assigns to them, in place of their words."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ class Stage(Component):
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
-        """Explain a document's score for a topic. Raises UsageError if the score comes from a
-        input run."""
+        """Explain a document's score for a topic. Raises UsageError if the score comes from an input
+        run."""
 
     def format_formula(self, checkpoints: CheckpointStore) -> str:
         """Return the scoring formula with the checkpoint's parameters on one line; "" if there is

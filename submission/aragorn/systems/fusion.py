@@ -99,8 +99,8 @@ class FusionStage(Stage):
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
     def build_pool(self, execution: Execution, pool_depths: Mapping[str, int]) -> pd.DataFrame:
-        """Return the pools of all topics as pairs `qid docno`: the input run, or the top
-        documents of the members, whose numbers are `pool_depths`."""
+        """Return the pools of all topics as pairs `qid docno`: the input run, or the top documents
+        of the members, whose numbers are `pool_depths`."""
         if execution.input_run is not None:
             return execution.input_run[PAIR_COLUMNS]
         rankings = self._get_top_rankings(execution, pool_depths).values()

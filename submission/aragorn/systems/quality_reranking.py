@@ -35,8 +35,8 @@ class QualityRerankingStage(Stage):
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents; an input run is first ranked by relevance, then its top documents
-        are re-ranked."""
+        """Rank documents; an input run is first ranked by relevance, then its top documents are
+        re-ranked."""
         return self.search(execution)
 
     def search(self, execution: Execution) -> pd.DataFrame:

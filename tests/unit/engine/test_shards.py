@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ray import cloudpickle
+
 from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
@@ -16,8 +18,6 @@ from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
-from ray import cloudpickle
-
 from tests.conftest import Capture, Patch, write_tiny_ranker
 
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.errors import CheckpointError
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.fusion.weighted_sum import (

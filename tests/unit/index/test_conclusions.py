@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from rank_bm25 import BM25Okapi
+
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.text.normalisation import normalise
-from rank_bm25 import BM25Okapi
 
 CONCLUSIONS = {
     "d4": "Zoos are cruel",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from aragorn.cache import Cache, Parts
 from aragorn.engine.base import CPU
 from aragorn.index import dense
@@ -18,7 +19,6 @@ from aragorn.models.padding import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
-
 from tests.conftest import BFLOAT16, TINY_BERT, build_text_lookup, build_tiny_tokenizer
 
 NAMES = [f"d{i:03}" for i in range(150)]

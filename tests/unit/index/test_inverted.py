@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+
 from aragorn.index import inverted
 from aragorn.index.inverted import (
     SparseMatrix,
@@ -13,7 +15,6 @@ from aragorn.index.inverted import (
     write_matrix,
 )
 from aragorn.text.index_terms import END_OF_TEXT
-from scipy.sparse import csr_array
 
 BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
 

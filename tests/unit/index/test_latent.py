@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from aragorn.cache import Cache
 from aragorn.engine.base import CPU
 from aragorn.index.latent import LatentIndex, build_latent_index, search
@@ -15,7 +16,6 @@ from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-
 from tests.conftest import Log, build_text_lookup
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.index import lexical
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import (
@@ -21,7 +22,6 @@ from aragorn.index.weighting import (
     search,
 )
 from aragorn.text.index_terms import TermAnalyser
-
 from tests.conftest import build_text_lookup
 
 UNSTEMMED = IndexSettings(stemmer="none")

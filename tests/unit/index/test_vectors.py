@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from aragorn.cache import Parts
 from aragorn.errors import OutputError
 from aragorn.index import vectors
 from aragorn.index.vectors import VectorStore, hash_text
-
 from tests.conftest import Patch
 
 DIMENSION = 4

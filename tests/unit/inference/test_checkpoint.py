@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load, save
+
 from aragorn.engine.base import CPU
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import (
@@ -19,8 +21,6 @@ from aragorn.inference.checkpoint import (
     load_tagger,
 )
 from aragorn.systems.execution import CheckpointStore
-from safetensors.torch import load, save
-
 from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
 
 LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {

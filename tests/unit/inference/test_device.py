@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from aragorn.cpu_cores import count_cpu_cores
 from aragorn.engine.device import choose_precision, count_threads
 from aragorn.errors import UsageError
@@ -20,8 +22,6 @@ from aragorn.inference.device import (
 )
 from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
-from torch import Tensor
-
 from tests.conftest import needs_bfloat16
 
 CPU, GPU = "cpu", "cuda"

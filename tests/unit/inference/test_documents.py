@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from aragorn.cache import Parts
 from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
@@ -25,7 +26,6 @@ from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.timing import Stopwatch
-
 from tests.conftest import Log, Patch, build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from aragorn.cache import open_cache
 from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.search.corpus import Corpus
-
 from tests.conftest import make_argument
 
 

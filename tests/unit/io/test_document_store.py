@@ -9,12 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from aragorn.cache import open_cache
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import create_database, fetch_rows, open_document_store
 from aragorn.io.files import BATCH_SIZE
-
 from tests.conftest import PREMISE, Log, Patch, make_argument
 
 COLUMNS = ["docno", "conclusion", "premise"]

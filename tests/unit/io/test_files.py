@@ -6,6 +6,7 @@ from zipfile import ZipFile
 
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.io import tirex, touche
 from aragorn.io.dataset import Dataset
@@ -13,7 +14,6 @@ from aragorn.io.files import is_invalid_id
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.search.inputs import build_topics
-
 from tests.conftest import PREMISE
 
 INVALID = {

@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
-
 from tests.conftest import Log
 
 REPEATED = {  # qrels; judgments that are read; number of dropped judgments

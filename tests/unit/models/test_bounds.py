@@ -5,6 +5,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 import pytest
+
 from aragorn.inference.checkpoint import build_from_config
 from aragorn.models.bert_config import BERTConfig
 from aragorn.models.rankers import get_ranker_class, list_rankers

@@ -4,6 +4,9 @@ from copy import deepcopy
 
 import pytest
 import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
 from aragorn.models import transformer
 from aragorn.models.bert_config import QUERY_LENGTH, BERTConfig
 from aragorn.models.padding import pad
@@ -14,9 +17,6 @@ from aragorn.models.tagger import TokenAnnotation
 from aragorn.models.taggers.targer import TARGER, join_adjacent
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from torch import Tensor, nn
-from transformers import BertConfig, BertModel
-
 from tests.contract.test_rankers import BERT, generate_texts
 
 SNRM_TEXTS = [

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tira.check_format import _fmt, check_format
+
 from aragorn.__main__ import main
 from aragorn.io.run_rules import (
     ACCEPTED,
@@ -17,8 +19,6 @@ from aragorn.io.run_rules import (
     find_run_issues,
     summarise_issues,
 )
-from tira.check_format import _fmt, check_format
-
 from tests.conftest import PREMISE, Capture, Log, make_argument
 
 MakeInput = Callable[..., Path]

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aragorn.errors import SubmissionError, UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.search import load_system
 from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.conftest import PREMISE, SAMPLE
 
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]

@@ -10,6 +10,7 @@ from socket import create_connection
 from threading import Event, Thread
 
 import pytest
+
 from aragorn.engine.base import CPU
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
@@ -18,7 +19,6 @@ from aragorn.search.searcher import Searcher
 from aragorn.search.server import MAX_CONNECTIONS, SearchServer
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.execution import CheckpointStore
-
 from tests.conftest import SAMPLE, Patch
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from aragorn.search import load_system
 from aragorn.systems.catalogue import SYSTEMS
-
 from tests.conftest import PREMISE, SAMPLE, Patch
 
 ARGUMENTS = {"zoo": f"zoos {PREMISE}", "golf": f"golf courses {PREMISE}"}

@@ -4,6 +4,11 @@ import re
 from io import StringIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
 from aragorn.errors import CheckpointError
 from aragorn.explanation import Explanation, Row
 from aragorn.io.argument_metadata import ArgumentMetadata
@@ -12,11 +17,6 @@ from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
 from aragorn.search.terminal import print_results
 from aragorn.text.normalisation import sanitise
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.cells import cell_len
-from rich.console import Console
-
 from tests.conftest import ParsedPage
 
 SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", ("bm25",))

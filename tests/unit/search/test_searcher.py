@@ -15,6 +15,7 @@ from threading import Event, Lock
 
 import numpy as np
 import pytest
+
 from aragorn.cache import encode_npy
 from aragorn.engine.base import CPU
 from aragorn.errors import OutputError
@@ -28,7 +29,6 @@ from aragorn.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.execution import CheckpointStore
-
 from tests.conftest import PREMISE, SAMPLE, Log, Patch
 
 GPU = "cuda"

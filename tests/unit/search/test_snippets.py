@@ -6,6 +6,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.search.snippets import (
     WEIGHT_LEVELS,
@@ -20,9 +23,6 @@ from aragorn.search.snippets import (
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.execution import Execution
 from aragorn.text.index_terms import Stemmer, TermAnalyser
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.conftest import SAMPLE, make_argument
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}

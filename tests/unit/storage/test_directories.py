@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+
 from aragorn.cache import MARKER_FILE, open_cache
 from aragorn.errors import CheckpointError, OutputError
 from aragorn.output.run_directory import RunDirectory
@@ -20,7 +21,6 @@ from aragorn.storage import atomic_files
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
 from aragorn.storage.locks import lock_directory
 from aragorn.storage.recorded_files import MANIFEST, RecordedFiles
-
 from tests.conftest import ROOT, Log, Patch
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aragorn.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
 from aragorn.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
 from aragorn.text.normalisation import (
@@ -21,8 +24,6 @@ from aragorn.text.normalisation import (
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from aragorn.text.vocabulary import Vocabulary
-from hypothesis import given
-from hypothesis import strategies as st
 
 TRANSFORMS: dict[str, Callable[[str], object]] = {
     "normalise": normalise, "premise": lambda text: " ".join(tokenise_premise(text)),

@@ -3,6 +3,9 @@ tokens and characters."""
 
 import re
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aragorn.text.passages import SENTENCE_END, WordPiecePassageTokeniser, split_passages
 from aragorn.text.surface_tokens import (
     ALPHABET,
@@ -13,9 +16,6 @@ from aragorn.text.surface_tokens import (
     normalise_token,
 )
 from aragorn.text.vocabulary import Vocabulary
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.conftest import build_tiny_tokenizer
 
 

@@ -3,12 +3,13 @@
 from itertools import chain
 
 import pytest
-from aragorn.paths import CHECKPOINT_DIR, PACKAGE_DIR
-from aragorn.text.index_terms import END_OF_TEXT, split_tokens
-from aragorn.text.porter import STEP_1A, STEP_2, STEP_3, STEP_4, stem
 from hypothesis import given
 from hypothesis import strategies as st
 from nltk.stem.porter import PorterStemmer
+
+from aragorn.paths import CHECKPOINT_DIR, PACKAGE_DIR
+from aragorn.text.index_terms import END_OF_TEXT, split_tokens
+from aragorn.text.porter import STEP_1A, STEP_2, STEP_3, STEP_4, stem
 
 REFERENCE = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
 SUFFIXES = [*STEP_1A, *STEP_2, *STEP_3, *STEP_4, "e", "ed", "eed", "ing", "ll", "y"]

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
+
 from aragorn_training.data.datasets.sentence_pairs import (
     BWS_FILE,
     BWS_HEADER,
@@ -14,8 +16,6 @@ from aragorn_training.data.datasets.sentence_pairs import (
     MRPC_FILES,
     MRPC_HEADER,
 )
-from transformers import BertConfig, BertModel
-
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 
 TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]

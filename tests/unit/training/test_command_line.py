@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.paths import PROJECT_DIR
 from aragorn_training import options
@@ -14,7 +15,6 @@ from aragorn_training.__main__ import main
 from aragorn_training.commands.study import list_studies
 from aragorn_training.data.word_vectors import check_vectors
 from aragorn_training.tuning import grid
-
 from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 

@@ -2,13 +2,14 @@
 validation."""
 
 import pytest
+from msgspec.structs import replace
+
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import PROVENANCE, read_json
 from aragorn_training.commands.compare import list_recipe_changes
 from aragorn_training.configs import list_names
 from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.tasks import load_recipe
-from msgspec.structs import replace
 
 SHIPPED = [name for name in list_names("recipe") if (CHECKPOINT_DIR / name).exists()]
 

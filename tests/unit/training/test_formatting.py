@@ -1,6 +1,7 @@
 """Means of measures that are undefined on some topics."""
 
 import numpy as np
+
 from aragorn_training.formatting import nan_mean, round_means
 
 

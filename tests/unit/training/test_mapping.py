@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
+
 from aragorn.errors import TrainingError
 from aragorn_training.mapping import get_default_process_count, map_cached
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from aragorn.cli import Commands
 from aragorn.options import option
-
 from aragorn_training.options import (
     QRELS_HELP,
     CheckpointOptions,
@@ -95,7 +94,6 @@ def make_all(options: AllOptions) -> None:
     from aragorn.engine.device import choose_device
     from aragorn.errors import InputError, ReproductionError, SystemsFailedError
     from aragorn.storage.atomic_files import create_directory
-
     from aragorn_training.commands import graph
     from aragorn_training.commands.compare import compare_checkpoints
     from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
@@ -213,7 +211,6 @@ def _format_plan(
     """Format the plan: selected steps with their states, durations and requirements, and what the
     other steps are missing."""
     from aragorn.errors import abbreviate_list, pluralise
-
     from aragorn_training.commands.scheduler import FINISHED
 
     states = {name: records.get_state(name) for name in selection}

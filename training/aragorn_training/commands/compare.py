@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
-from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
 
+from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
 from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from aragorn.errors import UsageError, escape_name
 from aragorn.options import argument, option
-
 from aragorn_training.options import (
     QRELS_HELP,
     CheckpointOptions,
@@ -135,7 +134,6 @@ def evaluate(options: EvaluateOptions) -> None:
     from aragorn.io.dataset import Dataset
     from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import read_run
-
     from aragorn_training.evaluation import tables
     from aragorn_training.evaluation.evaluate import evaluate_run
     from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
@@ -174,7 +172,6 @@ def compare(options: CompareOptions) -> None:
     from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import find_run, read_run
     from aragorn.storage.atomic_files import create_directory
-
     from aragorn_training.evaluation.comparison import (
         compare_measures,
         compare_rankings,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from aragorn.errors import UsageError, escape_undecodable
 from aragorn.options import argument, option
-
 from aragorn_training.options import (
     QRELS_HELP,
     CheckpointOptions,
@@ -110,7 +109,6 @@ def fit_recipe(options: FitOptions) -> None:
     """Train a network from a recipe; an interrupted run is resumed."""
     from aragorn.engine.device import choose_device
     from aragorn.errors import escape_undecodable
-
     from aragorn_training.data.word_vectors import get_default_folder_name
     from aragorn_training.data.work_directory import lock_run
     from aragorn_training.fitting.distributed import join_process_group
@@ -134,7 +132,6 @@ def tune(options: TuneOptions) -> None:
     """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
     from aragorn.systems.catalogue import SYSTEMS
     from aragorn.systems.quality_reranking import QualityRerankingStage
-
     from aragorn_training.data.execution import open_execution
     from aragorn_training.tuning.grid import load_grid, tune_grid
     from aragorn_training.tuning.quality import tune_quality
@@ -183,7 +180,6 @@ def fuse(options: FuseOptions) -> None:
 def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
     from aragorn.engine.device import choose_device
     from aragorn.systems.execution import CheckpointStore
-
     from aragorn_training.data.work_directory import lock_run
     from aragorn_training.fusion.ensemble import fit_ensemble
 

@@ -15,7 +15,6 @@ from aragorn.systems.execution import Component, iter_components
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.versions import describe_versions
-
 from aragorn_training import configs
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.word_vectors import get_default_folder_name

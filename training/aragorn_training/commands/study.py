@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from aragorn.cli import Commands
 from aragorn.registry import list_module_names
-
 from aragorn_training.options import add_command, get_output
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ def _read_description(module_name: str) -> str:
 def run_study(module: Any, options: Any) -> None:
     """Run a study; write its tables and plots, and print the table."""
     from aragorn.storage.atomic_files import create_directory, write_atomic
-
     from aragorn_training.evaluation.tables import merge_rows, read_rows_to_keep, write_csv
     from aragorn_training.options import Result
 

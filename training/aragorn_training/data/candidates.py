@@ -2,9 +2,8 @@
 sections 3.2.3, 3.3).
 
 The thesis assigns unrelated arguments before it splits the collection, from a sample of 20
-arguments per premise. A validation
-conclusion has 5 premises and needs 100 negatives, so that its sample is its negatives: 100 random
-arguments of the collection.
+arguments per premise. A validation conclusion has 5 premises and needs 100 negatives, so that its
+sample is its negatives: 100 random arguments of the collection.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
-from aragorn.errors import InputError
 from rapidfuzz import fuzz, process
 
+from aragorn.errors import InputError
 from aragorn_training.data.seeds import RandomStream, create_generator
 
 SAMPLE_FACTOR = 20  # arguments sampled per negative

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from aragorn.storage.recorded_files import RecordedFiles
 
+from aragorn.storage.recorded_files import RecordedFiles
 from aragorn_training.plotting import create_figure, render_png
 
 log = logging.getLogger(__name__)

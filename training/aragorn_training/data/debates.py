@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from rapidfuzz import fuzz, process
+
 from aragorn.errors import abbreviate
 from aragorn.io.files import build_record_error
 from aragorn.io.touche import read_arguments
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import normalise
-from rapidfuzz import fuzz, process
 
 # minimum Levenshtein ratio (0-100) of a topic and a title that paraphrases it
 SIMILARITY_THRESHOLD = 80

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from rapidfuzz import fuzz, process
+
 from aragorn.errors import InputError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
-from rapidfuzz import fuzz, process
-
 from aragorn_training.data.candidates import SAMPLE_FACTOR
 from aragorn_training.data.seeds import RandomStream, create_generator
 

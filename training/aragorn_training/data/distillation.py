@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import InputError
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, read_topics
@@ -18,7 +19,6 @@ from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import Execution
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.seeds import RandomStream, create_generator

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 import safetensors.numpy
+from onnx import numpy_helper
+
 from aragorn.errors import CheckpointError, InputError
 from aragorn.inference.pretrained import CONFIG_FILE, TOKENISER_FILE, WEIGHTS_FILE
 from aragorn.storage.atomic_files import sha256_file
@@ -21,7 +23,6 @@ from aragorn.storage.checkpoint_directory import (
     verify_files,
     write_with_provenance,
 )
-from onnx import numpy_helper
 
 log = logging.getLogger(__name__)
 

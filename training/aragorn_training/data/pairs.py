@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from aragorn.io import collection, touche
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.touche import find_corpus_files, read_documents
@@ -22,7 +23,6 @@ from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
 from aragorn.text.vocabulary import InputUnit
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.corpus_statistics import write_statistics
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from aragorn_training.data.seeds import RandomStream, create_generator

@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pandas as pd
+
 from aragorn.errors import InputError
 from aragorn.progress import track
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles, read_record
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 from aragorn_training.data.work_directory import build_not_found_error, convert_table_errors
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from aragorn.errors import InputError
 
+from aragorn.errors import InputError
 from aragorn_training.data.seeds import RandomStream, create_generator
 
 TRAIN = "train"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import surface_tokens
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.datasets.argument_components import (
     SOURCES,
     ComponentDataset,

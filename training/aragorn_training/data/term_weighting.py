@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from aragorn.errors import InputError
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.qrels import read_qrels
@@ -28,7 +29,6 @@ from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.work_directory import iter_rows
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
+
 from aragorn.errors import InputError
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
@@ -24,7 +25,6 @@ from aragorn.text.normalisation import tokenise_query
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.work_directory import build_not_found_error, read_prepared_manifest
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.locks import lock_directory

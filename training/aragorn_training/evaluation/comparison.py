@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from aragorn.errors import InputError, abbreviate_list, pluralise
 
+from aragorn.errors import InputError, abbreviate_list, pluralise
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline

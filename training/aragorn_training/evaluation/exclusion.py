@@ -5,6 +5,7 @@ from collections.abc import Set
 from pathlib import Path
 
 import pandas as pd
+
 from aragorn.errors import InputError
 from aragorn.io.trec import read_trec_lines
 

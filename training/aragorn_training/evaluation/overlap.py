@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
+
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import suggest_normalisation
-
 from aragorn_training.evaluation.evaluate import TOUCHE_DEPTH, get_evaluated_topics
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from aragorn.errors import pluralise
 from scipy.stats import bootstrap, ttest_rel
+
+from aragorn.errors import pluralise
 
 N_SAMPLES = 10_000  # number of bootstrap samples, and of random assignments of signs
 MAX_EXACT_TOPICS = 16  # topics that differ; with more, signs are drawn at random

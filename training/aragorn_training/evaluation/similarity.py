@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import kendalltau, pearsonr, spearmanr
+
 from aragorn.errors import (
     MAX_NAMES_LISTED,
     InputError,
@@ -17,8 +19,6 @@ from aragorn.errors import (
 from aragorn.io.orders import Order
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, replace_atomic
-from scipy.stats import kendalltau, pearsonr, spearmanr
-
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.tables import write_csv
 from aragorn_training.plotting import create_figure, render_png

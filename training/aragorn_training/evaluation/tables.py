@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import InputError, UsageError, suggest
 from aragorn.storage.atomic_files import create_directory, write_atomic
-
 from aragorn_training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from aragorn.errors import InputError
-from aragorn.text.surface_tokens import normalise_token
 from seqeval.metrics import accuracy_score
 from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+
+from aragorn.errors import InputError
+from aragorn.text.surface_tokens import normalise_token
 
 TokenSequences = Sequence[Sequence[str]]  # one sequence of words or tags per text
 

@@ -5,12 +5,12 @@ from typing import Annotated
 import msgspec
 import numpy as np
 import torch
-from aragorn.errors import UsageError
-from aragorn.models.ranker import Ranker
-from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
 from msgspec import Meta
 from scipy.sparse import csr_matrix
 
+from aragorn.errors import UsageError
+from aragorn.models.ranker import Ranker
+from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
 from aragorn_training.data.seeds import RandomStream, create_generator
 
 KMEANS_ITERATIONS = 15  # later iterations reassign few words

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from aragorn.errors import UsageError
-from aragorn.models.network import Network
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from aragorn.errors import UsageError
+from aragorn.models.network import Network
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.fitting.task import NetworkT, Task
 

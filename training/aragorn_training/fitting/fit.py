@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import safetensors.torch
 import torch
+
 from aragorn import __version__
 from aragorn.errors import CheckpointError, OutputError, UsageError
 from aragorn.inference.checkpoint import (
@@ -37,7 +38,6 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.text.tokenisers import Tokeniser
 from aragorn.versions import describe_versions
-
 from aragorn_training.cards import render_card
 from aragorn_training.data.work_directory import hash_json
 from aragorn_training.fitting import training_loop

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint, load_checkpoint
 from aragorn.inference.pretrained import (
@@ -21,8 +23,6 @@ from aragorn.models.tagger import Tagger
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from torch import Tensor, nn
-
 from aragorn_training.data import word_vectors
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.cluster_initialisation import initialise_from_clusters

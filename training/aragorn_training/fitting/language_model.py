@@ -13,6 +13,9 @@ from typing import Any, Self
 
 import msgspec
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.inference.checkpoint import (
     PROBE_TEXTS,
@@ -24,8 +27,6 @@ from aragorn.inference.checkpoint import (
 from aragorn.models.taggers.targer import TARGER
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
-from torch import Tensor, nn
-from torch.nn import functional
 
 # copied into a tagger
 TRANSFERRED_LAYERS = (

@@ -14,15 +14,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import rankdata
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
 from aragorn.inference.device import batch_by_length
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.ranker import Ranker
 from aragorn.text.tokenisers import Tokeniser
-from scipy.stats import rankdata
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-
 from aragorn_training.evaluation.similarity import average_correlations, group_rows_by_topic
 from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.listwise_losses import ListwiseLoss

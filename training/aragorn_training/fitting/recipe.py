@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
+
 from aragorn.models import rankers, taggers
 from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
-from msgspec import Meta
-
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest

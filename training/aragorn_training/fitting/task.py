@@ -6,11 +6,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from aragorn.errors import TrainingError, UsageError
 from aragorn.inference.checkpoint import NetworkCheckpoint
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import Network
-from torch import Tensor
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 

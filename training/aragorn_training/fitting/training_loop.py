@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from aragorn.errors import InputError, UsageError
 from aragorn.models.network import Network
 from aragorn.storage.atomic_files import replace_atomic
-
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from aragorn_training.fitting.learning_curve import CurveSpec, plot

@@ -6,15 +6,15 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from rank_bm25 import BM25Okapi
+from torch import Tensor
+
 from aragorn.inference.device import batch_by_length
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import Network
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.ranker import LatentRanker, Ranker
-from rank_bm25 import BM25Okapi
-from torch import Tensor
-
 from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.split import METRIC_CUTOFF, POSITIVES
 from aragorn_training.fitting.initialisation import read_encoder_config

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+
 from aragorn import __version__
 from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
@@ -28,9 +31,6 @@ from aragorn.systems.execution import CheckpointStore
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
-from sklearn.linear_model import LinearRegression
-from sklearn.metrics import r2_score
-
 from aragorn_training.cards import ARGS_ME_CREDIT, render_card
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries

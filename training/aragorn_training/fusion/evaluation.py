@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
@@ -17,7 +18,6 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.execution import Execution
 from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
 from aragorn.versions import describe_versions
-
 from aragorn_training.evaluation.evaluate import (
     HEADLINE_MEASURES,
     evaluate_run,

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import TrainingError, pluralise
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS, standardise_by_topic
-
 from aragorn_training.fusion.recipe import FitSettings
 
 

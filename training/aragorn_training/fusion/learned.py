@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import UsageError
 from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
@@ -22,7 +23,6 @@ from aragorn.storage.checkpoint_directory import (
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.execution import CheckpointStore, Execution
-
 from aragorn_training import cards
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from aragorn.errors import TrainingError
 from sklearn.linear_model import LinearRegression, Ridge
 from torch import nn
 from torch.nn import functional
 
+from aragorn.errors import TrainingError
 from aragorn_training.fusion.labels import TrainingSet
 from aragorn_training.fusion.recipe import LambdaMARTSettings, RankNetSettings
 

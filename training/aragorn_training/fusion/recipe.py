@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
 from aragorn import __version__
 from aragorn.errors import abbreviate, suggest
 from aragorn.fusion.weighted_sum import (
@@ -16,8 +18,6 @@ from aragorn.fusion.weighted_sum import (
 from aragorn.rankings import MAX_DEPTH
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.fusion import MemberFingerprints
-from msgspec import Meta
-
 from aragorn_training import configs
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
-
 from aragorn_training.configs import list_names, read
 from aragorn_training.paths import PUBLISHED, RESULTS
 from aragorn_training.published import SPREAD, read_texts

@@ -7,8 +7,8 @@ from typing import Any
 
 import jinja2
 import pandas as pd
-from aragorn.storage.atomic_files import create_directory, write_atomic
 
+from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.paths import PUBLISHED, RESULTS
 from aragorn_training.published import SPREAD, read_texts
 from aragorn_training.report.published import (

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import InputError, pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import read_text
@@ -32,7 +33,6 @@ from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution, Stage, iter_components
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
-
 from aragorn_training.evaluation import similarity as run_similarity
 from aragorn_training.evaluation.evaluate import (
     ALL,

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.index.lexical import IndexSettings
 from aragorn.index.weighting import BM25
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
-
 from aragorn_training.data.distant_supervision import retrieve_for_conclusions
 from aragorn_training.data.work_directory import iter_rows
 
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
-    """Load the arguments of a split, `docno conclusion normalised_conclusion premise
-    negatives`, from `work_dir`."""
+    """Load the arguments of a split, `docno conclusion normalised_conclusion premise negatives`,
+    from `work_dir`."""
     table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
     truncated_conclusions = {
         text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query)

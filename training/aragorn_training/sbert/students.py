@@ -11,14 +11,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 import pandas as pd
+from sentence_transformers import SentenceTransformer
+from torch.nn import Module
+
 from aragorn.cache import Parts
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.text import tokenisers
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.versions import describe_versions
-from sentence_transformers import SentenceTransformer
-from torch.nn import Module
-
 from aragorn_training.data.split import TRAIN, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
 from aragorn_training.fitting.initialisation import read_encoder_config

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from aragorn.text.tokenisers import WordPieceTokeniser
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 from sentence_transformers.util import cos_sim
 
+from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.fitting.validation import validate_candidates

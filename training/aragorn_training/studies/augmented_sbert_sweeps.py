@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+
 from aragorn.cache import open_cache
 from aragorn.options import option
-
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.studies.augmented_sbert.trial import (
     BI_ENCODER,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.engine.device import FLOAT32, choose_device, choose_precision
 from aragorn.errors import UsageError, suggest
 from aragorn.inference.checkpoint import load_checkpoint
@@ -19,7 +20,6 @@ from aragorn.options import option
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import InputUnit, Vocabulary
-
 from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.data.work_directory import iter_rows

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+
 from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import find_corpus_files, read_arguments, read_documents
 from aragorn.options import option
-
 from aragorn_training.evaluation.exclusion import read_docnos
 from aragorn_training.options import (
     InputOptions,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
-
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.quality import load_table
 from aragorn_training.fitting.recipe import Recipe

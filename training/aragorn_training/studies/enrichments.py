@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import UsageError
 from aragorn.index.lexical import IndexSettings
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
-
 from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from aragorn_training.evaluation.significance import (

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+
 from aragorn.inference.enrichment import SHARD_SIZE
 from aragorn.options import argument
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.text.index_terms import Fields, select_texts
-
 from aragorn_training.data.execution import open_execution
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 

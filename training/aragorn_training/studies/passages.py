@@ -4,10 +4,10 @@ section 3.2)."""
 from dataclasses import dataclass
 
 import pandas as pd
+
 from aragorn.io.collection import select_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.text.index_terms import TermAnalyser
-
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.term_weighting import (
     PASSAGES,

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 import pandas as pd
+
 from aragorn import __version__
 from aragorn.errors import InputError
 from aragorn.index.lexical import IndexSettings, LexicalParameters
@@ -13,7 +14,6 @@ from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
-
 from aragorn_training.data.execution import open_execution
 from aragorn_training.options import (
     CheckpointOptions,

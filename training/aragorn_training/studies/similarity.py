@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rapidfuzz import fuzz, process
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
+
 from aragorn.errors import InputError
 from aragorn.io.collection import select_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.options import option
 from aragorn.text.normalisation import normalise
 from aragorn.text.vocabulary import FIRST_TERM_ID
-from rapidfuzz import fuzz, process
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import normalize
-
 from aragorn_training.data.word_vectors import get_default_folder_name, load_vectors
 from aragorn_training.options import InputOptions, SeedOptions, StudyOptions
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from msgspec.structs import replace
+
 from aragorn.engine.device import choose_device
 from aragorn.errors import TrainingError
 from aragorn.options import argument, option
 from aragorn.storage.checkpoint_directory import METRICS, read_json
-from msgspec.structs import replace
-
 from aragorn_training import configs
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import lock_run

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+
 from aragorn.errors import suggest
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.bert_config import QUERY_LENGTH
 from aragorn.models.tagger import Tagger
 from aragorn.registry import list_module_names, load_class
 from aragorn.text.tokenisers import MaxLengths
-
 from aragorn_training import configs
 from aragorn_training.fitting.recipe import BaseRecipe, EncoderSettings, Recipe, TaskSpec
 

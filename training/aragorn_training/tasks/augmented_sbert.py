@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from aragorn.models.network import Network
-
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.recipe import PositiveInt, Recipe
 from aragorn_training.fitting.task import TrainableNetwork

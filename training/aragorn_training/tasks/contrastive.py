@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
-from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.padding import PaddedTexts
-from aragorn.models.ranker import LatentRanker, Ranker
-from aragorn.text.vocabulary import UNKNOWN_ID
 from msgspec import Meta
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
+from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.models.padding import PaddedTexts
+from aragorn.models.ranker import LatentRanker, Ranker
+from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.learning_curve import CurveSpec

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from aragorn.errors import InputError, pluralise
 from msgspec import Meta
 
+from aragorn.errors import InputError, pluralise
 from aragorn_training.data.distillation import get_table_path, load_table
 from aragorn_training.data.split import hold_out
 from aragorn_training.fitting.initialisation import TextNetworkSpec

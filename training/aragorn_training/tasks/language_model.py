@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow.parquet as pq
 import torch
+from torch import Tensor
+
 from aragorn.errors import InputError
 from aragorn.inference.device import batch_by_length
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import UNKNOWN_ID
-from torch import Tensor
-
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.word_vectors import VectorMethod, VectorSettings
 from aragorn_training.data.work_directory import read_prepared_manifest

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from aragorn.errors import InputError, UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import LatentRanker, Ranker, SiameseRanker
 from aragorn.storage.recorded_files import MANIFEST, read_record
-from torch import Tensor
-from torch.nn import functional
-
 from aragorn_training.cards import ARGS_ME_CREDIT
 from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.pair_tables import (

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from msgspec import Meta
+
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import Tokeniser
-from msgspec import Meta
-
 from aragorn_training.data.quality import (
     CREDITS,
     DATASETS,

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens
@@ -20,8 +22,6 @@ from aragorn.models.padding import pad
 from aragorn.models.taggers.targer import TARGER
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
-from torch import Tensor
-
 from aragorn_training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from aragorn_training.data.tagged_documents import (
     Split,

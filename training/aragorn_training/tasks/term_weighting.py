@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.models.padding import PaddedTexts, pad
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
-from torch import Tensor
-
 from aragorn_training.cards import ARGS_ME_CREDIT
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.split import hold_out

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn import __version__
 from aragorn.errors import InputError
 from aragorn.index import inverted, lexical, weighting
@@ -32,7 +33,6 @@ from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import load_or_build_index
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
-
 from aragorn_training import configs
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.evaluation.evaluate import (

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import score_texts
@@ -27,7 +28,6 @@ from aragorn.systems.execution import Execution
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
-
 from aragorn_training.cards import render_card
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics

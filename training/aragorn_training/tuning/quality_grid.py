@@ -9,9 +9,9 @@ import itertools
 
 import numpy as np
 import pandas as pd
+
 from aragorn import __version__
 from aragorn.fusion.quality import QualityInterpolation
-
 from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.fitting.listwise import compute_dense_ranks

@@ -127,7 +127,7 @@ class SNRM(LatentRanker):
         """Break the score down by latent term.
 
         Positions are those of the windows with the highest activations: their centre if `padded`,
-            else their start.
+        else their start.
         """
         query_vector = self.encode(query, query_mask)[0]  # (latent,)
         document_vector = self.encode(document, document_mask)[0]

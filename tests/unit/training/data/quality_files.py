@@ -4,8 +4,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 from tests.unit.training.conftest import TOPIC_WORDS
 
 GOOD = "because"  # its frequency in an argument is the argument's quality

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main
@@ -23,7 +24,6 @@ from aragorn_training.data.quality import (
     load_table,
     load_webis_judgments,
 )
-
 from tests.conftest import REAL_DATA
 from tests.unit.training.conftest import write_bws, write_mrpc
 from tests.unit.training.data.quality_files import write_quality, write_webis

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rapidfuzz import fuzz
+
 from aragorn.errors import InputError
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from aragorn_training.data.split import split_by_conclusion
-from rapidfuzz import fuzz
 
 
 def make_arguments(**sizes: int) -> pd.DataFrame:

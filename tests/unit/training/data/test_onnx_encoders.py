@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
+from transformers import BertForSequenceClassification, BertModel
+
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.data import onnx_encoders
@@ -17,9 +20,6 @@ from aragorn_training.data.onnx_encoders import (
     convert_encoder,
     find_package_folder,
 )
-from onnx import numpy_helper
-from transformers import BertForSequenceClassification, BertModel
-
 from tests.conftest import Capture, Patch
 
 PAIR_ENCODER, TEXT_ENCODER = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"

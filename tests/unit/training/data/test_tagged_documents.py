@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.text.index_terms import TermAnalyser
 from aragorn_training.data.datasets.argument_components import (
@@ -15,7 +16,6 @@ from aragorn_training.data.datasets.argument_components import (
 from aragorn_training.data.tagged_documents import split_documents
 from aragorn_training.data.term_weighting import find_matching_words
 from aragorn_training.evaluation.term_weighting import LabelledWords, compute_term_weighting_metrics
-
 from tests.conftest import REAL_DATA
 
 DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"

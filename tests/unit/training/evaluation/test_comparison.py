@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.comparison import RunComparison, compare_rankings
-
 from tests.conftest import Capture
 
 

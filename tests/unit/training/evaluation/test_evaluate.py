@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
+
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
@@ -18,8 +20,6 @@ from aragorn_training.evaluation.evaluate import (
     evaluate_run,
 )
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG as TOUCHE
-from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
-
 from tests.conftest import REAL_DATA, make_argument
 
 Judgments = list[tuple[str, str, int]]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn_training.evaluation.significance import (
     apply_holm_correction,

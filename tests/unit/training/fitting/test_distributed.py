@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, distributed, nn
+
 from aragorn.errors import UsageError
 from aragorn.models.padding import pad
 from aragorn.models.ranker import Ranker
@@ -18,8 +20,6 @@ from aragorn_training.fitting.distributed import (
 )
 from aragorn_training.fitting.task import Task
 from aragorn_training.tasks.pairs import pairwise_loss
-from torch import Tensor, distributed, nn
-
 from tests.contract.test_rankers import build, generate_texts
 
 

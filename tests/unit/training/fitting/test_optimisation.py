@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+
 from aragorn.errors import UsageError
 from aragorn.models.padding import pad
 from aragorn.models.ranker import Ranker, SiameseRanker
@@ -16,7 +18,6 @@ from aragorn_training.fitting.cluster_initialisation import (
 from aragorn_training.fitting.initialisation import copy_word_vectors
 from aragorn_training.fitting.task import LazyAdam
 from aragorn_training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
-from torch import Tensor, nn
 
 Batch = tuple[MaskedIds, MaskedIds, MaskedIds]
 

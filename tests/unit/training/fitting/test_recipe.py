@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from aragorn.errors import UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.bert import BERTNetwork

@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import rankdata
+from torch import Tensor
+
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.pair_tables import ValidationQueries
@@ -19,8 +22,6 @@ from aragorn_training.fitting.listwise import (
 )
 from aragorn_training.fitting.listwise_losses import MARGIN_MSE
 from aragorn_training.fitting.validation import measure_candidates, measure_full_collection
-from scipy.stats import rankdata
-from torch import Tensor
 
 
 def test_margin_mse_matches_hand_computed_value() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from aragorn.errors import TrainingError
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.fusion.ensemble import (

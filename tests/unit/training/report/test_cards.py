@@ -5,6 +5,7 @@ import re
 import msgspec
 import pandas as pd
 import pytest
+
 from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn_training.paths import PUBLISHED, RESULTS
 from aragorn_training.report import published

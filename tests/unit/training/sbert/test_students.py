@@ -11,6 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from datasets import Dataset
+from safetensors.torch import load
+from sentence_transformers import SentenceTransformer
+
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.padding import pad
@@ -37,10 +41,6 @@ from aragorn_training.sbert.validation import ConclusionValidator
 from aragorn_training.studies.students import STUDENT_LOSSES, VARIANTS
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
-from datasets import Dataset
-from safetensors.torch import load
-from sentence_transformers import SentenceTransformer
-
 from tests.conftest import read_files
 from tests.unit.training.conftest import sample_sentence
 

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from msgspec.structs import astuple
+
 from aragorn.cache import Parts
 from aragorn.errors import TrainingError
 from aragorn_training.__main__ import main
@@ -30,8 +32,6 @@ from aragorn_training.studies.augmented_sbert.trial import (
     summarise,
 )
 from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS, list_points
-from msgspec.structs import astuple
-
 from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from msgspec.structs import replace
+
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from aragorn_training.__main__ import main
 from aragorn_training.data.candidates import ALL_SETTINGS, CandidateSettings
@@ -13,7 +15,6 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.studies.candidates import BM25, LENGTH, NEGATIVE_COUNT
 from aragorn_training.tasks.pairs import PairwiseSpec
-from msgspec.structs import replace
 
 CPU = "cpu"
 # MAP@20 with the least similar of the split, the least similar of the collection, and random

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+
 from aragorn.errors import InputError
 from aragorn.storage.checkpoint_directory import write_with_provenance
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn_training.__main__ import main
 from aragorn_training.studies import similarity
-
 from tests.conftest import make_argument
 
 CONCLUSIONS = ["Abortion legal", "Legal abortion", "Golf sport", "Cats pets", "Dogs pets"]

@@ -4,10 +4,10 @@ baseline."""
 import numpy as np
 import pandas as pd
 import pytest
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from aragorn_training.studies.argument_quality import metrics
 from scipy.stats import spearmanr
 
+from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.studies.argument_quality import metrics
 from tests.conftest import REAL_DATA
 
 QUALITY = REAL_DATA / "quality"

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
+
 from aragorn.errors import InputError, TrainingError
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import DATASETS, load_table, prepare_quality
@@ -25,8 +27,6 @@ from aragorn_training.studies.argument_quality.protocol import (
 from aragorn_training.studies.argument_quality.table import _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
-from msgspec.structs import replace
-
 from tests.conftest import Capture, Patch, count_colours
 from tests.unit.training.data.quality_files import write_quality
 

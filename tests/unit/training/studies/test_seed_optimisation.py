@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import gaussian_kde, ks_2samp
+
 from aragorn.errors import TrainingError
 from aragorn_training.sbert import trainer as sbert_trainer
 from aragorn_training.sbert.networks import (
@@ -28,8 +30,6 @@ from aragorn_training.studies.augmented_sbert.sampling import (
     sample_random_pairs,
 )
 from aragorn_training.studies.augmented_sbert.trial import train_best_seed
-from scipy.stats import gaussian_kde, ks_2samp
-
 from tests.unit.training.conftest import sample_sentence
 
 rng = np.random.default_rng

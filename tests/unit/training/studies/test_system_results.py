@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
@@ -25,7 +26,6 @@ from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED, SELECTE
 from aragorn_training.studies.results import nested
 from aragorn_training.studies.results.nested import NestedTuning
 from aragorn_training.tuning.grid import Grid, JudgedTopics, load_grid
-
 from tests.conftest import ROOT
 from tests.unit.training.data.quality_files import write_quality
 

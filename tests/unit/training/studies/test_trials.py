@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from aragorn.errors import TrainingError, UsageError
 from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.studies import trials
 from aragorn_training.studies.trials import COLUMNS, load_plan
-
 from tests.conftest import Log, Patch
 
 PLAN = """

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
@@ -18,7 +19,6 @@ from aragorn_training.data.split import CANDIDATES_PER_QUERY
 from aragorn_training.fitting.recipe import Recipe, TrainingSettings
 from aragorn_training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
 from aragorn_training.tasks.distillation import _shift_to_zero
-
 from tests.conftest import make_argument
 
 CPU = "cpu"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from aragorn.errors import InputError
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.data.quality import COLUMNS
@@ -14,7 +15,6 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from aragorn_training.studies.argument_quality.fit import score_arguments, train_network
 from aragorn_training.tasks.quality import QualitySpec, mask_held_out_debates
-
 from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
 

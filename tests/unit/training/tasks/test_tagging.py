@@ -4,6 +4,8 @@ losses, baselines and metrics."""
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+
 from aragorn.errors import InputError
 from aragorn.models.crf import FORBIDDEN_SCORE
 from aragorn.models.taggers.targer import TARGER
@@ -15,7 +17,6 @@ from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_c
 from aragorn_training.fitting.language_model import LanguageModel
 from aragorn_training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 from aragorn_training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
-from torch.nn import functional
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 4)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import ndcg_score
+
 from aragorn.errors import UsageError
 from aragorn.fusion.quality import QualityInterpolation
 from aragorn.io.qrels import read_qrels
@@ -29,8 +31,6 @@ from aragorn_training.tuning.quality_grid import (
     QUALITY_ONLY,
     RELEVANCE_ONLY,
 )
-from sklearn.metrics import ndcg_score
-
 from tests.conftest import count_colours
 from tests.unit.training.data.quality_files import write_quality, write_webis
 

@@ -4,9 +4,8 @@ Each line holds a token and its tag; -DOCSTART- starts a document. Component typ
 claim, MC major claim, B backing, R rebuttal, F refutation.
 
 Persuasive essays: Stab and Gurevych, Parsing Argumentation Structures in Persuasive Essays,
-Computational Linguistics 2017.
-Web discourse: Habernal and Gurevych, Argumentation Mining in User-Generated Web Discourse,
-Computational Linguistics 2017.
+Computational Linguistics 2017. Web discourse: Habernal and Gurevych, Argumentation Mining in
+User-Generated Web Discourse, Computational Linguistics 2017.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 
 from aragorn.errors import InputError, abbreviate, pluralise, suggest
 from aragorn.text.surface_tokens import find_token_spans
-
 from aragorn_training.data.datasets.delimited import read_text
 
 DOCUMENT_START = "-DOCSTART-"

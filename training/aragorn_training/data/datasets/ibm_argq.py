@@ -7,8 +7,8 @@ annotators who would recommend the argument; higher is better.
 from pathlib import Path
 
 import pandas as pd
-from aragorn.errors import InputError
 
+from aragorn.errors import InputError
 from aragorn_training.data.datasets.delimited import (
     add_unique,
     find_files,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from aragorn.errors import InputError, abbreviate
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from aragorn.errors import InputError, abbreviate
 from aragorn_training.data.datasets.delimited import parse_number, parse_text, read_rows
 
 BWS_FILE = "bws/BWS_Argument_Similarity_Corpus.csv"
@@ -71,8 +71,8 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     The splits of Thakur et al. 2021 differ from the published files: their training split has 264
     more pairs, and 267 published test pairs share a sentence with a training pair. Pairs that share
     a sentence therefore stay in one split: training if any of them is a published training pair,
-        else dev or test at random. Surplus training pairs without shared sentences move
-    to dev and test.
+    else dev or test at random. Surplus training pairs without shared sentences move to dev and
+    test.
     """
     files = [read_mrpc(directory / file) for file in MRPC_FILES]
     pairs = pd.concat(files, ignore_index=True)

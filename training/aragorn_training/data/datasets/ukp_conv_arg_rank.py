@@ -7,8 +7,8 @@ comparisons; lower is more convincing.
 from pathlib import Path
 
 import pandas as pd
-from aragorn.errors import InputError
 
+from aragorn.errors import InputError
 from aragorn_training.data.datasets.delimited import (
     add_unique,
     find_files,

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
-from aragorn.errors import InputError, abbreviate
 
+from aragorn.errors import InputError, abbreviate
 from aragorn_training.data.datasets.delimited import add_unique, parse_number, parse_text, read_rows
 
 FOLDER = "webis-argquality-20"

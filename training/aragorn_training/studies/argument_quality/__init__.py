@@ -10,6 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
+from sklearn.linear_model import RidgeCV
+
 from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
 from aragorn.index.dense import encode_texts
@@ -17,9 +20,6 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import DenseRanker
 from aragorn.options import option
 from aragorn.versions import describe_versions
-from msgspec.structs import replace
-from sklearn.linear_model import RidgeCV
-
 from aragorn_training.data.quality import load_table, load_webis_judgments
 from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
 from aragorn_training.fitting import training_loop

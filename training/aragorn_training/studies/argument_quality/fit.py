@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from aragorn.inference.pair_scoring import score_pairs
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.transformer import ClsOnlyLayer
 from aragorn.paths import CHECKPOINT_DIR
-
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.listwise import encode_pairs

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from aragorn.errors import InputError, TrainingError
 from msgspec.structs import replace
 
+from aragorn.errors import InputError, TrainingError
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.evaluation.folds import Fold, split_folds
 from aragorn_training.fitting.listwise_losses import LOSSES

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+
 from aragorn.cache import open_cache
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
-
 from aragorn_training.data.datasets.sentence_pairs import LOADERS
 from aragorn_training.studies.augmented_sbert.trial import (
     ADAPTED,

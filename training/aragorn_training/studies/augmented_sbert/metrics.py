@@ -2,11 +2,11 @@
 threshold tuned on dev."""
 
 import numpy as np
-from aragorn.errors import TrainingError
 from scipy.stats import spearmanr
 from sentence_transformers.sentence_transformer.evaluation import BinaryClassificationEvaluator
 from sklearn.metrics import f1_score, roc_auc_score
 
+from aragorn.errors import TrainingError
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 
 SPEARMAN = "Spearman"

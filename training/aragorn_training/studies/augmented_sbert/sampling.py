@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gaussian_kde
+
 from aragorn.errors import TrainingError
 from aragorn.index.conclusions import ConclusionIndex
-from scipy.stats import gaussian_kde
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
 DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities

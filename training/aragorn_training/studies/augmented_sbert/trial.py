@@ -18,13 +18,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn.cache import Cache, Parts
 from aragorn.engine.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.versions import describe_versions
-
 from aragorn_training.data.datasets.sentence_pairs import PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 from aragorn_training.mapping import get_default_process_count, map_parallel

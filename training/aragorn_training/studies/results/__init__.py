@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
@@ -23,7 +24,6 @@ from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
-
 from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos

@@ -14,6 +14,7 @@ from functools import cache, partial
 import msgspec
 import numpy as np
 import pandas as pd
+
 from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.index.lexical import LexicalParameters
@@ -28,7 +29,6 @@ from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.versions import describe_versions
-
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.formatting import nan_mean
