@@ -22,6 +22,4 @@ Deviation = Annotated[float, Meta(ge=0, le=100)]
 Smoothing = Annotated[float, Meta(gt=0, le=1_000_000)]
 Exponent = Annotated[float, Meta(ge=0, le=10)]
 LayerWidths = Annotated[tuple[Width, ...], Meta(max_length=10)]
-Names = Annotated[
-    tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(min_length=1, max_length=1_000)
-]
+Names = Annotated[tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(max_length=1_000)]

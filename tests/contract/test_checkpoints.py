@@ -231,7 +231,8 @@ def test_unreadable_files_are_not_called_damaged(
 
 
 def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
-    set_config("config", "vocabulary", 10**15)(checkpoints_copy / "knrm")
+    set_config("config", "vocabulary", 10**7)(checkpoints_copy / "knrm")
+    set_config("config", "dimensions", 2**15)(checkpoints_copy / "knrm")  # 1.3 TB
     with pytest.raises(InsufficientMemoryError, match=re.escape(str(checkpoints_copy / "knrm"))):
         load(checkpoints_copy, "knrm")
 

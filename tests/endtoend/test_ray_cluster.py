@@ -25,6 +25,7 @@ from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
+from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS
@@ -148,7 +149,7 @@ def test_ray_errors_are_reported(
     with monkeypatch.context() as patch:
         patch.setattr(ray_engine, "hash_package", lambda: "fingerprint of another version")
         assert rank_all("out", *flags) == 2
-    assert f"{ROOT}: code version differs from the driver's" in capsys.readouterr().err
+    assert f"{PACKAGE_DIR}: code version differs from the driver's" in capsys.readouterr().err
     weights = checkpoints_copy / "knrm" / "model.safetensors"
 
     def damage_and_score(*arguments: Any) -> Any:

@@ -86,7 +86,7 @@ def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatc
 
     with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as searcher:
         with monkeypatch.context() as patch:
-            patch.setattr(inverted, "_map_file", fill_disk)
+            patch.setattr(inverted, "read_blocks", fill_disk)
             with pytest.raises(OutputError, match="No space left"):
                 searcher.search(ENCODED, [get_system(system)], SearchOptions())
         [result] = searcher.search(ENCODED, [get_system(system)], SearchOptions()).system_results

@@ -15,7 +15,7 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import InputError, pluralise
+from aragorn.errors import InputError, escape_name, pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import read_text
 from aragorn.io.orders import Order
@@ -130,8 +130,8 @@ def write_report(
     topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
         dataset.paths,
-        directory=Path(os.path.realpath(directory)).name,
-        qrels=qrels_file.name,
+        directory=escape_name(Path(os.path.realpath(directory)).name),
+        qrels=escape_name(qrels_file.name),
         corpus_note=dataset.description,
         n_judged=len(qrels),
         systems=systems,

@@ -65,7 +65,7 @@ class TARGER(Tagger[SurfacePassage]):
         those for padding and unknown."""
 
         vocabulary: Rows
-        tags: Names  # O, and B- and I- for each component; ids start at 1
+        tags: Names  # O, and B- and I- for each component; ids start at 1; none: a language model
         characters: Rows = CHARACTER_ID_COUNT
         dimensions: Width = 100
         character_dimensions: Width = 25
