@@ -345,9 +345,8 @@ def _build_directory(path: Path, build: Callable[[Path], object]) -> None:
         for file in temporary.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-        if (
-            _describe_damage(path) is not None
-        ):  # else built meanwhile on a file system without locks
+        # None: another process has built it meanwhile, on a file system without locks
+        if _describe_damage(path) is not None:
             _remove(path)
             temporary.replace(path)
     except OSError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from aragorn.errors import escape_unprintable
 from aragorn.verbs import CheckOptions, CheckpointOptions, ExplainOptions
 
-# Each function imports what it needs, as the others need not wait for it.
+# Imports are local, so that no verb waits for the modules of another.
 
 
 def check(options: CheckOptions) -> None:

@@ -43,17 +43,19 @@ class InputError(SubmissionError, ValueError):
 
     Args:
         source: File or other source of the input; or the whole message, if there is nothing else.
-        place: Line, argument or field in the source, e.g. "line 3"; "" for the whole source.
-        what: What is wrong.
+        location: Line, argument or field in the source, e.g. "line 3"; "" for the whole source.
+        problem: Description of the error.
         fix: What was expected, or what to do.
     """
 
     exit_code = 3
 
-    def __init__(self, source: object, place: str = "", what: str = "", fix: str = "") -> None:
-        location = f"{source}, {place}" if place else f"{source}"
-        problem = f": {what}" if what else ""
-        super().__init__(f"{location}{problem}{f'; {fix}' if fix else ''}")
+    def __init__(
+        self, source: object, location: str = "", problem: str = "", fix: str = ""
+    ) -> None:
+        start = f"{source}, {location}" if location else f"{source}"
+        middle = f": {problem}" if problem else ""
+        super().__init__(f"{start}{middle}{f'; {fix}' if fix else ''}")
 
 
 class CheckpointError(SubmissionError):
@@ -173,7 +175,7 @@ def as_system_errors(directories: Iterable[tuple[object, type[SubmissionError]]]
     """Convert errors of the operating system that no other code expects to SubmissionErrors.
 
     Args:
-        directories: Paths with the exception that is raised for them and what they contain.
+        directories: Paths, each with the exception that is raised for it and its contents.
     """
     try:
         with as_memory_errors():
@@ -184,7 +186,7 @@ def as_system_errors(directories: Iterable[tuple[object, type[SubmissionError]]]
         cause = error.strerror or str(error)
         if error.filename is None:
             kind = OutputError if error.errno in SPACE_ERRORS else SubmissionError
-            raise kind(f"{cause}; free what is short and run the same command again") from None
+            raise kind(f"{cause}; free the resource and run the same command again") from None
         path = Path(str(error.filename))
         kinds = [
             kind

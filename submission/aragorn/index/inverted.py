@@ -64,9 +64,9 @@ class SparseMatrix:
         columns = _map_file(directory / f"{name}.columns", np.int32)
         return cls(starts, columns, _map_file(directory / f"{name}.values", dtype))
 
-    def get_row(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def get_row(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the column numbers and values of a row."""
-        entries = slice(self.starts[number], self.starts[number + 1])
+        entries = slice(self.starts[row], self.starts[row + 1])
         return self.columns[entries], self.values[entries]
 
     def count_entries(self) -> np.ndarray:

@@ -48,7 +48,7 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
 
-VERSION = 1  # of what is loaded from the same checkpoint
+VERSION = 1  # of the objects loaded from a checkpoint
 
 WEIGHTS_FILE = "model.safetensors"
 PROBE_FILE = "probe.json"

@@ -159,16 +159,16 @@ def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
         remaining_bytes = limit = _compute_decompression_limit(file)
         with _decompress(file, file_stream) as stream:
             lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
-            for number, line in enumerate(lines, 1):
+            for line_number, line in enumerate(lines, 1):
                 remaining_bytes -= max(len(line), MIN_LINE_COST)
                 if remaining_bytes < 0:
                     raise _build_expansion_error(file, limit)
                 if len(line) == MAX_LINE_BYTES:
                     reason = f"at least {MAX_LINE_BYTES:,} bytes long"
-                    raise InputError(file, f"line {number}", reason, "split or shorten it")
-                text = line.removeprefix(BOM) if number == 1 else line
+                    raise InputError(file, f"line {line_number}", reason, "split or shorten it")
+                text = line.removeprefix(BOM) if line_number == 1 else line
                 if text.strip():
-                    yield number, text
+                    yield line_number, text
 
 
 def _decompress(
@@ -226,26 +226,26 @@ def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tupl
     """Yield line number and record of each line of a JSON Lines file; raise InputError for the
     first invalid line, with `expected` as the format of a record."""
     decode = msgspec.json.Decoder(record_type).decode
-    for number, line in iter_lines(file):
+    for line_number, line in iter_lines(file):
         try:
             record = decode(line)
         except (ValueError, RecursionError) as error:
-            raise build_record_error(file, f"line {number}", line, error, expected) from None
-        yield number, record
+            raise build_record_error(file, f"line {line_number}", line, error, expected) from None
+        yield line_number, record
 
 
 def build_record_error(
-    file: Path, place: str, data: bytes | msgspec.Raw, error: Exception, expected: str
+    file: Path, location: str, data: bytes | msgspec.Raw, error: Exception, expected: str
 ) -> InputError:
     """Return the error for a JSON record that msgspec cannot decode."""
     if bytes(data).strip() in (b"{", b"["):
         reason = "a JSON value over several lines"
         fix = f"{expected}; write one object per line, for example by `jq --compact-output`"
-        return InputError(file, place, reason, fix)
+        return InputError(file, location, reason, fix)
     if isinstance(error, msgspec.ValidationError):
-        return InputError(file, place, abbreviate(str(error), 200), expected)
+        return InputError(file, location, abbreviate(str(error), 200), expected)
     offset, reason, fix = describe_json_error(bytes(data), error)
-    return InputError(file, f"{place}, byte {offset}", f"{reason}; {expected}", fix)
+    return InputError(file, f"{location}, byte {offset}", f"{reason}; {expected}", fix)
 
 
 def is_invalid_id(identifier: str) -> bool:

@@ -37,18 +37,18 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
     for line in read_trec_lines(file):
         if line.is_blank_or_comment:
             continue
-        place = f"line {line.number}"
+        location = f"line {line.number}"
         if len(line.fields) != 4:
             reason, fix = describe_field_count(line.fields, FORMAT, _has_grade)
             hint = recognise_format(line)
             if len(line.fields) == 3:
                 hint = "; in BEIR qrels, insert 0 as second field and remove the header"
-            raise InputError(file, place, reason, f"{fix}{hint}")
+            raise InputError(file, location, reason, f"{fix}{hint}")
         qid, iteration, docno, grade_text = line.fields
         for name, identifier in (("topic", qid), ("docno", docno)):
             if is_invalid_id(identifier):
                 reason = f"invalid {name} {abbreviate(identifier)!r}"
-                raise InputError(file, place, reason, ID_RULE)
+                raise InputError(file, location, reason, ID_RULE)
         grade = parse_float(grade_text)
         if grade is None or (grade and not MIN_GRADE <= abs(grade) <= MAX_GRADE):
             reason = f"invalid grade {abbreviate(grade_text)!r}"
@@ -56,7 +56,7 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
                 f"expected a number in field 4 of {FORMAT}: 0, or from {MIN_GRADE:g} to "
                 f"{MAX_GRADE:g} in absolute value"
             )
-            raise InputError(file, place, reason, f"{fix}{recognise_format(line)}")
+            raise InputError(file, location, reason, f"{fix}{recognise_format(line)}")
         yield Judgment(line.number, qid, iteration, docno, grade)
 
 

@@ -95,13 +95,13 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
     lines = []
     for (level, category), group in by_category.items():
         line = group[0].line
-        place, position = "", ""
+        location, position = "", ""
         if len(group) > 1:
-            place = f" in {len(group):,} {'topics' if group[0].is_of_topic else 'lines'}"
+            location = f" in {len(group):,} {'topics' if group[0].is_of_topic else 'lines'}"
             position = "" if line is None else f"line {line}: "
         elif line is not None:
-            place = f" in line {line}"
-        lines.append(f"{path}: {level}: {category}{place}: {position}{group[0].message}")
+            location = f" in line {line}"
+        lines.append(f"{path}: {level}: {category}{location}: {position}{group[0].message}")
     return lines
 
 
@@ -128,15 +128,17 @@ def _classify(error: RunError) -> RunIssue:
 
 def _find_format_issues(rows: Sequence[RunRow]) -> Issues:
     for row in rows:
-        number, text, fields = row.line
+        line_number, text, fields = row.line
         if not INTEGER.fullmatch(fields[3]):
             message = f"rank {fields[3]}; expected an integer without a decimal point"
-            yield _tira_error(RANK, number, message)
+            yield _tira_error(RANK, line_number, message)
         if " ".join(fields) != text:
-            yield _stricter("wrong field separator", number, "expected one space between fields")
+            yield _stricter(
+                "wrong field separator", line_number, "expected one space between fields"
+            )
         if fields[1] != "Q0":
             message = f"{abbreviate(fields[1])!r}; expected Q0"
-            yield _stricter("second field is not Q0", number, message)
+            yield _stricter("second field is not Q0", line_number, message)
 
 
 def _find_topic_issues(rows: Sequence[RunRow], topics: Sequence[str] | None) -> Issues:
@@ -168,29 +170,29 @@ def _find_row_issues(rows: Sequence[RunRow], docnos: Collection[str] | None) -> 
     misnumbered_qids: set[str] = set()
     previous: RunRow | None = None  # last row with a finite score
     for row in rows:
-        number = row.line.number
+        line_number = row.line.number
         score, tag = row.line.fields[4:]
         if docnos is not None and row.docno not in docnos:
             message = f"document {abbreviate(row.docno)}; check the corpus version"
-            yield _stricter("unknown document", number, message)
+            yield _stricter("unknown document", line_number, message)
         expected_rank = last_ranks.get(row.qid, 0) + 1
         if row.rank != expected_rank and row.qid not in misnumbered_qids:
             message = f"rank {row.rank}; expected {expected_rank}"
-            yield _of_topic("ranks not consecutive from 1", number, message)
+            yield _of_topic("ranks not consecutive from 1", line_number, message)
             misnumbered_qids.add(row.qid)
         last_ranks[row.qid] = row.rank
         if isfinite(row.score):
             if not POSITIONAL_NUMBER.fullmatch(score):
                 message = f"score {score}; expected decimal notation, e.g. 0.00012"
-                yield _stricter("score not in decimal notation", number, message)
+                yield _stricter("score not in decimal notation", line_number, message)
             previous_score = previous.score if previous and previous.qid == row.qid else inf
             if not row.score < previous_score:
                 message = f"score {row.score:g}; expected less than {previous_score:g} (evaluators break ties differently)"
-                yield _stricter("scores not strictly decreasing", number, message)
+                yield _stricter("scores not strictly decreasing", line_number, message)
             previous = row
         if tag != rows[0].line.fields[5] or not TAG_PATTERN.fullmatch(tag):
             message = f"tag {abbreviate(tag)!r}; expected the same tag in all lines, consisting of letters, digits, - and _"
-            yield _stricter("inconsistent or invalid tag", number, message)
+            yield _stricter("inconsistent or invalid tag", line_number, message)
 
 
 def _find_file_issues(

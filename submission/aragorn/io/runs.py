@@ -62,11 +62,13 @@ class RunRow(msgspec.Struct, gc=False):
 class RunError(InputError):
     """Error of a line of a run."""
 
-    def __init__(self, file: Path, line: int, category: str, what: str, fix: str, value: str = ""):
-        super().__init__(file, f"line {line}", what, fix)
+    def __init__(
+        self, file: Path, line: int, category: str, problem: str, fix: str, value: str = ""
+    ):
+        super().__init__(file, f"line {line}", problem, fix)
         self.line = line
         self.category = category
-        self.message = f"{what}; {fix}"
+        self.message = f"{problem}; {fix}"
         self.value = value  # of the invalid field
 
 
@@ -100,39 +102,39 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
     handle = on_error or _raise
     first_lines: dict[tuple[str, str], int] = {}
     for line in read_trec_lines(file):
-        number, text, fields = line
+        line_number, text, fields = line
         if line.is_blank_or_comment:
             if on_error:
                 fix = "delete it before submitting"
-                on_error(RunError(file, number, SKIPPED, f"{abbreviate(text)!r}", fix))
+                on_error(RunError(file, line_number, SKIPPED, f"{abbreviate(text)!r}", fix))
             continue
         if len(fields) != 6:
-            what, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
+            problem, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
             hint = recognise_format(line)
-            handle(RunError(file, number, FIELD_COUNT, what, f"{fix}{hint}"))
+            handle(RunError(file, line_number, FIELD_COUNT, problem, f"{fix}{hint}"))
             continue
         qid, _, docno, rank_text, score_text, _ = fields
         rank = parse_integer(rank_text)
         if rank is None:
-            what = f"invalid rank {abbreviate(rank_text)!r}"
+            problem = f"invalid rank {abbreviate(rank_text)!r}"
             fix = f"expected an integer of at most 9 digits in field 4 of {FORMAT}"
             hint = recognise_format(line)
-            handle(RunError(file, number, RANK, what, f"{fix}{hint}", rank_text))
+            handle(RunError(file, line_number, RANK, problem, f"{fix}{hint}", rank_text))
             continue
         score = parse_float(score_text)
-        first_line = first_lines.setdefault((qid, docno), number)
-        if first_line != number:
+        first_line = first_lines.setdefault((qid, docno), line_number)
+        if first_line != line_number:
             document = f"document {abbreviate(docno)} in topic {abbreviate(qid)}"
-            what = f"duplicate {document} (first in line {first_line})"
-            handle(RunError(file, number, DUPLICATE, what, "remove one"))
+            problem = f"duplicate {document} (first in line {first_line})"
+            handle(RunError(file, line_number, DUPLICATE, problem, "remove one"))
         elif invalid := next(filter(is_invalid_id, (qid, docno)), None):
             name = "qid" if invalid == qid else "docno"
-            what = f"invalid {name} {abbreviate(invalid)!r}"
-            handle(RunError(file, number, ID, what, ID_RULE, invalid))
+            problem = f"invalid {name} {abbreviate(invalid)!r}"
+            handle(RunError(file, line_number, ID, problem, ID_RULE, invalid))
         elif score is None:
-            what = f"invalid score {abbreviate(score_text)!r}"
+            problem = f"invalid score {abbreviate(score_text)!r}"
             fix = f"expected a finite number in field 5 of {FORMAT}"
-            handle(RunError(file, number, SCORE, what, fix, score_text))
+            handle(RunError(file, line_number, SCORE, problem, fix, score_text))
         yield RunRow(line, qid, docno, rank, nan if score is None else score)
 
 

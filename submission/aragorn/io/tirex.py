@@ -138,8 +138,8 @@ def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
             if isfinite(value) != isfinite(first_value):
                 present, absent = (first, row) if isfinite(first_value) else (row, first)
                 reason = f"line {present[0]} has a {name} and line {absent[0]} has none"
-                place = f"line {row[0]} (qid {abbreviate(row[1])}, docno {abbreviate(row[2])})"
-                raise InputError(file, place, reason, "provide it in all lines or in none")
+                location = f"line {row[0]} (qid {abbreviate(row[1])}, docno {abbreviate(row[2])})"
+                raise InputError(file, location, reason, "provide it in all lines or in none")
         yield row
 
 

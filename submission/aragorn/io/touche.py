@@ -56,18 +56,18 @@ has_plain_id = re.compile(r"[!-~]+").fullmatch  # of printable ASCII characters
 
 
 class Topic(NamedTuple):
-    """Topic of a file; `place` is its line."""
+    """Topic of a file; `location` is its line."""
 
     qid: str
     query: str
-    place: str
+    location: str
 
 
 class Premise(msgspec.Struct, gc=False):
     """Premise of an argument."""
 
     text: str
-    stance: Raw = Raw()  # undecoded, as all that is only displayed: it must not fail
+    stance: Raw = Raw()  # for display only, so undecoded: it must not fail
 
 
 class Argument(msgspec.Struct, gc=False):
@@ -120,14 +120,14 @@ def read_topics(files: Sequence[Path]) -> pd.DataFrame:
     """Read topics `qid query` of XML files in ascending order of number; raise InputError for the
     first invalid or repeated topic."""
     titles: dict[str, str] = {}
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for file in files:
-        for qid, title, place in read_topics_xml(file):
+        for qid, title, location in read_topics_xml(file):
             if qid in titles:
-                reason = f"duplicate topic {abbreviate(qid)} (first at {places[qid]})"
-                raise InputError(file, place, reason, "remove one")
+                reason = f"duplicate topic {abbreviate(qid)} (first at {locations[qid]})"
+                raise InputError(file, location, reason, "remove one")
             titles[qid] = title
-            places[qid] = f"{file}, {place}"
+            locations[qid] = f"{file}, {location}"
     return sort_topics(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object))
 
 
@@ -159,25 +159,25 @@ def read_topics_xml(file: Path) -> Iterator[Topic]:
         reason = f"no <topic> element, but {abbreviate_list([*names])}"
         raise InputError(file, "", reason, EXPECTED_TOPICS)
     for topic in topics:
-        place = f"line {topic.sourceline}"
+        location = f"line {topic.sourceline}"
         qids = _read_values(topic, "number", "num")
         if not qids:
             expected = "expected number or num, as element or attribute"
-            raise InputError(file, place, "topic without number", expected)
+            raise InputError(file, location, "topic without number", expected)
         if len(qids) > 1:
             reason = f"topic with several numbers ({abbreviate_list(qids)})"
-            raise InputError(file, place, reason, "keep one")
+            raise InputError(file, location, reason, "keep one")
         qid = qids[0]
         if rule := describe_invalid_qid(qid):
-            raise InputError(file, place, f"invalid number '{abbreviate(qid)}'", rule)
+            raise InputError(file, location, f"invalid number '{abbreviate(qid)}'", rule)
         titles = _read_values(topic, "title") or _read_values(topic, "query")
         if not titles:
             reason = f"topic {abbreviate(qid)} has no title"
-            raise InputError(file, place, reason, "expected <title>")
+            raise InputError(file, location, reason, "expected <title>")
         if len(titles) > 1:
             reason = f"topic {abbreviate(qid)} has several titles ({abbreviate_list(titles)})"
-            raise InputError(file, place, reason, "keep one")
-        yield Topic(qid, titles[0], place)
+            raise InputError(file, location, reason, "keep one")
+        yield Topic(qid, titles[0], location)
 
 
 def _parse_xml(file: Path) -> etree._Element:
@@ -227,10 +227,10 @@ def read_arguments(file: Path) -> Iterator[Argument]:
             if not is_plain or argument.premises is UNSET:
                 _validate(argument)
         except (ValueError, RecursionError) as error:
-            place = f"{unit} {number}{_format_id(record)}"
+            location = f"{unit} {number}{_format_id(record)}"
             if unit == "line" and b'"arguments"' in record:
                 schema += "; a single object with all arguments must be named .json"
-            raise build_record_error(file, place, record, error, schema) from None
+            raise build_record_error(file, location, record, error, schema) from None
         yield argument
 
 
@@ -262,8 +262,8 @@ def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
         offset, reason, fix = describe_json_error(data, error)
         prefix = bytes(data[:offset])
         column = len(prefix[prefix.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
-        place = f"line {prefix.count(bytes([10])) + 1}, column {column}{_format_last_id(prefix)}"
-        raise InputError(file, place, f"{reason}; {JSON_SCHEMA}", fix) from None
+        location = f"line {prefix.count(bytes([10])) + 1}, column {column}{_format_last_id(prefix)}"
+        raise InputError(file, location, f"{reason}; {JSON_SCHEMA}", fix) from None
 
 
 def _format_id(record: bytes | Raw) -> str:

@@ -70,7 +70,7 @@ def recognise_format(line: TrecLine) -> str:
 def describe_field_count(
     fields: Sequence[str], layout: str, is_valid: Callable[[Sequence[str]], bool]
 ) -> tuple[str, str]:
-    """Return what is wrong with a line of another number of fields, and a fix.
+    """Describe the wrong number of fields of a line; return the problem and a fix.
 
     Args:
         fields: Fields of the line.

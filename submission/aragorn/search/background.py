@@ -63,7 +63,7 @@ class BackgroundSearches:
         """
         with self._change:
             search = self._searches.get(params) or self._enqueue(params)
-            if sum(other.n_waiting for other in self._searches.values()) >= MAX_WAITING:
+            if sum(active.n_waiting for active in self._searches.values()) >= MAX_WAITING:
                 raise BusyError("too many requests at the same time")
             search.n_waiting += 1
             try:
@@ -96,7 +96,7 @@ class BackgroundSearches:
                 raise ConnectionAbortedError
             if search.estimate:
                 return search.estimate
-            estimates = [other.estimate for other in self._searches.values() if other.estimate]
+            estimates = [active.estimate for active in self._searches.values() if active.estimate]
             if estimates and time.monotonic() >= deadline:
                 # the search may need vectors of this encoding
                 return estimates[0]

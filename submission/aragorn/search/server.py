@@ -126,7 +126,7 @@ class SearchServer(ThreadingHTTPServer):
             return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, message)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or in this one if the system allows no further thread."""
+        """Answer in a new thread, or in this one if the system allows no further thread."""
         self._connections.acquire()
         try:
             super().process_request(request, client_address)

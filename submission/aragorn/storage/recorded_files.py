@@ -1,4 +1,4 @@
-"""Write files beside a record of their inputs and checksums, so that none is mistaken for a file of
+"""Write files with a record of their inputs and checksums, so that none is mistaken for a file of
 other inputs: the runs of `rank` in fingerprint.json, the tables of `prepare` in manifest.json."""
 
 import hashlib

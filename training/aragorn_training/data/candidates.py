@@ -78,7 +78,7 @@ def draw_negatives(
         queries: Normalised conclusions (Q,) of the queries.
         count: Number of negatives per query.
         rule: Rule by which negatives are selected.
-        seed: Seed of the draw; each query has a random stream of its own.
+        seed: Seed of the draw; each query has a separate random stream.
 
     Returns:
         Row indices (Q, count) of arguments in the pool.

@@ -33,8 +33,8 @@ def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
         try:
             yield argument.id, (decode(context) if bytes(context) else None) or _Context()
         except (ValueError, RecursionError) as error:
-            place = f"context of argument {abbreviate(argument.id)}"
-            raise build_record_error(file, place, context, error, "expected texts") from None
+            location = f"context of argument {abbreviate(argument.id)}"
+            raise build_record_error(file, location, context, error, "expected texts") from None
 
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:

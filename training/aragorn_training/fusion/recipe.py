@@ -61,8 +61,8 @@ class RankNetSettings(
 
 
 class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Recipe of a learned fusion: its members, the settings of its fit, and what is compared with
-    it."""
+    """Recipe of a learned fusion: its members, the settings of its fit, and the variants compared
+    with it."""
 
     members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems

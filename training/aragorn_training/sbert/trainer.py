@@ -58,7 +58,7 @@ class TrainingSetup:
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
     def build_initial_network(self, seed: int) -> Network:
-        """Build the network as it is before the first step; `seed` initialises a cross-encoder's
+        """Build the network before its first step; `seed` initialises a cross-encoder's
         head."""
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
