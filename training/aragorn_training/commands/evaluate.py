@@ -47,9 +47,7 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
         "e.g. as written by `check --mismatched-ids`",
     )
     baseline: str | None = option(
-        None,
-        parse=escape_name,
-        help="NAME of the run against which all other RUNs are tested",
+        None, parse=escape_name, help="NAME of the run against which all other RUNs are tested"
     )
     output: Path | None = option(
         None,
@@ -109,10 +107,7 @@ class ReportOptions(DeviceOptions, CheckpointOptions, OrderOptions, DefaultInput
         False, help="compare the figures of the rebuilt publications with ours instead"
     )
     input_run: Path | None = option(
-        None,
-        variables=("inputRun",),
-        metavar="PATH",
-        help="TREC run that the runs re-rank",
+        None, variables=("inputRun",), metavar="PATH", help="TREC run that the runs re-rank"
     )
     cache_dir: Path | None = option(None, help="cache of `rank` (default: temporary directory)")
     output: Path | None = option(

@@ -37,10 +37,7 @@ class FitOptions(DeviceOptions, WorkOptions):
         None, help="directory of the word vectors (default: the output of `prepare vectors`)"
     )
     output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)",
+        None, "-o", "--output", help="checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)"
     )
     restart: bool = option(False, help="discard an interrupted run and start again")
 

@@ -103,9 +103,7 @@ class VectorsOptions(SeedOptions, PrepareOptions):
     """Options of `prepare vectors`."""
 
     from_file: Path | None = option(
-        None,
-        metavar="FILE",
-        help="file of GloVe or word2vec vectors to read instead of training",
+        None, metavar="FILE", help="file of GloVe or word2vec vectors to read instead of training"
     )
     output: Path | None = option(
         None,

@@ -112,10 +112,7 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
 
 
 def retrieve_for_conclusions(
-    arguments: pd.DataFrame,
-    index_settings: IndexSettings,
-    model: Model,
-    depth: int,
+    arguments: pd.DataFrame, index_settings: IndexSettings, model: Model, depth: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Retrieve arguments of other conclusions for every normalised conclusion; the query is its
     first argument's conclusion.

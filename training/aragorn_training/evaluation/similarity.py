@@ -9,13 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from aragorn.errors import (
-    MAX_NAMES_LISTED,
-    InputError,
-    abbreviate_list,
-    escape_name,
-    pluralise,
-)
+from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, escape_name, pluralise
 from aragorn.io.orders import Order
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, replace_atomic

@@ -228,10 +228,7 @@ def fit_weighted_sum(
 
 
 def save_ensemble(
-    directory: Path,
-    model: WeightedSum,
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
+    directory: Path, model: WeightedSum, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> None:
     """Save an ensemble's checkpoint atomically; raise OutputError if it cannot be written."""
     values = {

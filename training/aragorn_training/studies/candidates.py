@@ -82,11 +82,7 @@ def run(options: Options) -> pd.DataFrame:
 
 
 def measure_scorer(
-    name: str,
-    work_dir: Path,
-    checkpoints: Path,
-    device: str,
-    cpu_precision: str = FLOAT32,
+    name: str, work_dir: Path, checkpoints: Path, device: str, cpu_precision: str = FLOAT32
 ) -> pd.DataFrame:
     """Measure a scorer on the validation queries with every pool and rule of negatives.
 
@@ -114,11 +110,7 @@ def measure_scorer(
 
 
 def _build_scorer(
-    name: str,
-    work_dir: Path,
-    checkpoints: Path,
-    device: str,
-    cpu_precision: str,
+    name: str, work_dir: Path, checkpoints: Path, device: str, cpu_precision: str
 ) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
     """Build a scorer; return it with the unit and the tokeniser of the texts that it reads."""
     if name in ENSEMBLE_MEMBERS:

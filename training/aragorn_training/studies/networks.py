@@ -93,10 +93,7 @@ def run(options: Options) -> Result:
         *_count_candidates(dataset),
         *_tabulate_first_documents(dataset, networks),
         *_tabulate_similarity(similarity),
-        *_evaluate(
-            {**runs, ENSEMBLE: rank_by_score(_fuse(model, runs), dataset.topics)},
-            qrels,
-        ),
+        *_evaluate({**runs, ENSEMBLE: rank_by_score(_fuse(model, runs), dataset.topics)}, qrels),
     ]
     plots = {name: (work_dir / f"{name}.png").read_bytes() for name in LENGTH_PLOTS}
     plots |= {**plot_heat_maps(similarity), "learning-curves": plot_learning_curves(checkpoints)}

@@ -292,10 +292,7 @@ def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFram
     rows: list[RankingRow] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         hits = search(
-            index,
-            index.parse_query(text, point.model, point.expansion),
-            point.model,
-            DEFAULT_DEPTH,
+            index, index.parse_query(text, point.model, point.expansion), point.model, DEFAULT_DEPTH
         )
         rows += make_ranking_rows(
             qid, (docnos[position] for position in hits.documents.tolist()), hits.scores

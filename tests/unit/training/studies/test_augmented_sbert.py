@@ -12,26 +12,27 @@ import safetensors.torch
 import torch
 from msgspec.structs import astuple
 
-from aragorn.cache import Parts
+from aragorn.cache import Cache
 from aragorn.errors import TrainingError
+from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.paths import PUBLISHED
 from aragorn_training.published import read_texts
 from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
-from aragorn_training.studies import augmented_sbert_sweeps as sweeps
 from aragorn_training.studies.augmented_sbert import metrics, trial
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
     STRATEGIES,
-    Encoders,
-    Request,
+    Cell,
     Settings,
+    Study,
     Trial,
     TrialResult,
+    sample_gold_pairs,
     summarise,
 )
-from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS, list_points
+from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS, build_cell
 from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
 
@@ -80,11 +81,11 @@ def test_study_caches_results_and_keeps_other_rows(
 ) -> None:
     evaluated: list[str] = []
 
-    def measure(trial: Trial, request: Request) -> TrialResult:
-        evaluated.append(request.network)
+    def measure(study: Study, cell: Cell) -> TrialResult:
+        evaluated.append(cell.network)
         return TrialResult(50.0, float(len(evaluated)), 0, 1.0)
 
-    monkeypatch.setattr(Trial, "_train_and_measure", measure)
+    monkeypatch.setattr(trial, "evaluate", measure)
     file = tmp_path / "table.csv"
     assert run("table", "--part", "bws_cross") == 0
     assert pd.read_csv(file)["network"].tolist() == TABLE_ROWS
@@ -117,20 +118,13 @@ def test_study_rejects_bad_arguments_before_training(
 
 
 @pytest.fixture
-def make_trial(
-    similarity: Path, encoder: Path, other_encoder: Path, tmp_path: Path
-) -> Callable[..., Trial]:
+def make_trial(similarity: Path, encoder: Path, tmp_path: Path) -> Callable[..., Trial]:
     def make(task: str, teacher: Path = encoder) -> Trial:
-        cache = Parts(tmp_path / task)
+        gold = {name: load(similarity, 0) for name, load in LOADERS.items()}
         settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
-        return Trial(
-            LOADERS[task](similarity, 0),
-            0,
-            settings,
-            Encoders(teacher, encoder),
-            cache,
-            "cpu",
-        )
+        encoders = [PretrainedEncoder(str(folder)) for folder in (teacher, encoder)]
+        study = Study(gold, *encoders, settings, "cpu", Cache(tmp_path))
+        return Trial(study, task, 0, settings)
 
     return make
 
@@ -155,12 +149,21 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(
         assert bws.build_silver_pairs(strategy).equals(silver)
 
 
-def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial: Callable[..., Trial]) -> None:
+def test_adapted_pairs_are_labelled_by_the_source_teacher(
+    make_trial: Callable[..., Trial], tmp_path: Path, monkeypatch: Patch
+) -> None:
     source, target = make_trial("bws_cross"), make_trial("mrpc")
-    adapted = target._build_adapted_pairs(source)
-    labels = score_pairs(source.load_or_train_on_gold("cross_encoder"), target.gold.train)
-    assert adapted["label"].to_numpy() == pytest.approx(labels, abs=1e-6)
+    trained: list[pd.DataFrame] = []
+    monkeypatch.setattr(
+        Trial, "_train", lambda self, training, pairs, seeds_dir: trained.append(pairs)
+    )
+    teacher = source.build_initial_network(TEACHER)
+    monkeypatch.setattr(Trial, "load_or_train_on_gold", lambda self, network: teacher)
+    _, labels = target.load_or_train("adapted", "bws_cross", tmp_path)
+    assert labels == pytest.approx(score_pairs(teacher, target.gold.train), abs=1e-6)
+    [adapted] = trained
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
+    assert adapted["label"].tolist() == labels.tolist()
 
 
 def test_teachers_may_start_from_another_encoder(
@@ -169,7 +172,7 @@ def test_teachers_may_start_from_another_encoder(
     bws = make_trial("bws_cross", other_encoder)
     for training, initial in ((TEACHER, other_encoder), (STUDENT, encoder)):
         weights = safetensors.torch.load_file(initial / "model.safetensors")
-        last = get_encoder(bws._build(training)).encoder.layer[-1]
+        last = get_encoder(bws.build_initial_network(training)).encoder.layer[-1]
         assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
 
 
@@ -285,21 +288,25 @@ def test_sweeps_share_gold_networks_and_keep_other_rows(
     assert partial["repetitions"].tolist() == [5, 5]
     assert partial["correlation_with_end"].iloc[-1] == 1
     assert partial["test"].isna().all()
-    assert [
-        file.parent.name[:11] for file in tmp_path.glob("sweeps/*/cross_encoder.safetensors")
-    ] == ["sweep-gold-"]
+    assert len([*tmp_path.glob("sweeps/cross_encoder-*")]) == 1  # of both values of k
+    assert not [*tmp_path.glob("sweeps/seeds-*")]
 
 
-def test_points_include_the_gold_networks_that_sweeps_share() -> None:
-    points = list_points(["semantic_k"], 2)
-    assert {(point.task, point.repetition) for point in points if point.sweep == "gold"} == {
-        (task, repetition) for task in ("bws_cross", "bws_in") for repetition in (0, 1)
+def test_cells_of_sweeps_differ_in_one_setting() -> None:
+    settings = Settings(seed=3)
+    cells = {
+        name: build_cell(sweep, "bws_in", sweep.networks[0], 1, 7, settings)
+        for name, sweep in SWEEPS.items()
     }
-    assert {point.sweep for point in list_points(["gold_pairs"], 2)} == {"gold_pairs"}
+    assert cells["semantic_k"].settings == Settings(seed=3, k=7, silver_ratio=1e6)
+    assert cells["kde_ratio"].settings == Settings(seed=3, random_ratio=7, silver_ratio=1e6)
+    assert cells["single_seed"].settings == Settings(seed=3, n_seeds=7)
+    assert cells["gold_pairs"] == Cell("bws_in", "cross_encoder", 1, settings, gold_pairs=7)
+    assert cells["step_fraction"] == Cell("bws_in", "bi_encoder", 1, settings, fraction=7)
 
 
 def test_sample_of_gold_pairs_depends_on_the_repetition(similarity: Path) -> None:
     gold = LOADERS["bws_cross"](similarity, 0)
-    samples = [sweeps._sample_gold_pairs(gold, repetition, 10).train for repetition in (0, 1)]
+    samples = [sample_gold_pairs(gold, repetition, 10).train for repetition in (0, 1)]
     assert [len(sample) for sample in samples] == [10, 10]
     assert not samples[0].equals(samples[1])

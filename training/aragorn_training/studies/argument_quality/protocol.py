@@ -93,11 +93,7 @@ class SettingRunner:
     """Runner that trains a network for each fold of a setting and scores arguments with it."""
 
     def __init__(
-        self,
-        setting: Setting,
-        tables: dict[str, pd.DataFrame],
-        recipe: Recipe,
-        device: str,
+        self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: str
     ) -> None:
         """Split the training data sets into folds; each cell overrides the loss, seed and network
         key "topic" of `recipe`."""

@@ -1,17 +1,20 @@
-"""Train and evaluate the networks of one repetition of a task; cache gold networks and labelled
-pairs."""
+"""Train the networks of Augmented SBERT (Thakur et al. 2021) in repetitions of a task, and measure
+them on dev and test.
 
-from __future__ import annotations
+What other networks depend on is cached under the values that determine it: networks trained on gold
+pairs, and pairs labelled by a teacher.
+"""
 
 import logging
 import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import MISSING, astuple, dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, replace
+from functools import cached_property, lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,35 +22,60 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.cache import Cache, Parts
+from aragorn.cache import Cache, open_cache
 from aragorn.engine.device import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.versions import describe_versions
-from aragorn_training.data.datasets.sentence_pairs import PairDataset
+from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
-from aragorn_training.mapping import get_default_process_count, map_parallel
+from aragorn_training.mapping import get_default_process_count, map_cached
 from aragorn_training.options import ProcessOptions, SeedOptions, StudyOptions, positive_int
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
 from aragorn_training.sbert.pairs import subsample
 from aragorn_training.sbert.trainer import STATE_FILES, TrainingSetup
-from aragorn_training.studies.augmented_sbert import sampling
-from aragorn_training.studies.augmented_sbert.metrics import (
-    F1,
-    SPEARMAN,
-    compute_baseline_metrics,
-    compute_dev_metric,
-    compute_metrics,
-)
+from aragorn_training.studies.augmented_sbert import metrics, sampling
 
 VERSION = 1  # of trials with the same settings
 
 log = logging.getLogger(__name__)
 
+BASELINE = "baseline"
+UNTRAINED = "untrained"
+CROSS_ENCODER = "cross_encoder"
+BI_ENCODER = "bi_encoder"
+GOLD_NETWORKS = (CROSS_ENCODER, BI_ENCODER)  # trained on gold pairs
+RANDOM = "random"
+KDE = "kde"
+BM25 = "bm25"
+SEMANTIC = "semantic"
+BM25_SEMANTIC = "bm25_semantic"
+STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
+# trained on the gold pairs of another task; on those of this task, labelled by its teacher
+UNADAPTED = "unadapted"
+ADAPTED = "adapted"
+# RNG stream index = position; append only
+RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
+
 DEV_SCORE_FILE = "dev.txt"
 SCRATCH = "scratch"  # temporary trainer output
+NO_LABELS = np.empty(0, dtype=np.float32)
+LOW_THRESHOLD = 0.2  # pairs with a smaller silver label are dissimilar
+LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
+
+# Learning rates for MiniLM, tuned on dev with seed 42 (BWS cross-topic, MRPC): teachers 5e-5 to
+# 8e-4 (8e-4 does not learn, 4e-4 is no better on MRPC), students 2e-5 to 2e-4. Freezing a fourth
+# block costs a student less than one point.
+TEACHER = TrainingConfig("cross_entropy", learning_rate=2e-4, max_length=96, swap_pairs=True)
+STUDENT = TrainingConfig("cosine", learning_rate=1e-4, max_length=48, frozen_blocks=4)
+# Teacher settings by initial encoder; default: MiniLM's. The pretrained cross-encoder is fine-tuned
+# fully: dev 61.4 (BWS cross-topic, seed 0, GPU), 57.5 with six blocks frozen, 62.7 with three
+# epochs at 5e-5.
+TEACHER_CONFIGS = {
+    "ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-4, frozen_blocks=-1)
+}
 
 
 def train_best_seed(
@@ -70,25 +98,23 @@ def train_best_seed(
         measure: Function that computes the dev metric; larger is better.
         work_dir: Directory of the seeds' states, for this network only.
     """
-    step_count = max(1, round(fraction * setup.step_count))
-    dev_scores = {
-        seed: _train_seed(setup, seed, step_count, measure, work_dir / f"seed-{seed}")
-        for seed in seeds
-    }
+    dev_scores = {seed: _train_seed(setup, seed, fraction, measure, work_dir) for seed in seeds}
     best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
-    log.info("Dev metric after %d of %d steps: %s", step_count, setup.step_count, message)
+    log.info("Dev metric after %.0f %% of the steps: %s", 100 * fraction, message)
     return setup.train(best_seed, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best_seed}")
 
 
 def _train_seed(
     setup: TrainingSetup,
     seed: int,
-    step_count: int,
+    fraction: float,
     measure: Callable[[Network], float],
-    seed_dir: Path,
+    work_dir: Path,
 ) -> float:
     """Train a seed's first steps, unless their state is cached, and return the dev metric."""
+    seed_dir = work_dir / f"seed-{seed}"
+    step_count = max(1, round(fraction * setup.step_count))
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
@@ -99,40 +125,6 @@ def _train_seed(
 
     RecordedFiles(seed_dir, {}, overwrite=True).build([*STATE_FILES, DEV_SCORE_FILE], write)
     return float((seed_dir / DEV_SCORE_FILE).read_text())
-
-
-BASELINE = "baseline"
-UNTRAINED = "untrained"
-CROSS_ENCODER = "cross_encoder"
-BI_ENCODER = "bi_encoder"
-RANDOM = "random"
-KDE = "kde"
-BM25 = "bm25"
-SEMANTIC = "semantic"
-BM25_SEMANTIC = "bm25_semantic"
-STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
-# trained on another task's gold pairs; on this task with labels by its teacher
-UNADAPTED = "unadapted"
-ADAPTED = "adapted"
-# RNG stream index = position; append only
-RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
-
-NO_LABELS = np.empty(0, dtype=np.float32)
-LOW_THRESHOLD = 0.2  # pairs with a smaller silver label are dissimilar
-LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
-
-# Learning rates for MiniLM, tuned on dev with seed 42 (BWS cross-topic, MRPC): teachers 5e-5 to
-# 8e-4 (8e-4 does not learn, 4e-4
-# is no better on MRPC), students 2e-5 to 2e-4. Freezing a fourth block costs a student less than
-# one point.
-TEACHER = TrainingConfig("cross_entropy", learning_rate=2e-4, max_length=96, swap_pairs=True)
-STUDENT = TrainingConfig("cosine", learning_rate=1e-4, max_length=48, frozen_blocks=4)
-# Teacher settings by initial encoder; default: MiniLM's. The pretrained cross-encoder is fine-tuned
-# fully: dev 61.4 (BWS
-# cross-topic, seed 0, GPU), 57.5 with six blocks frozen, 62.7 with three epochs at 5e-5.
-TEACHER_CONFIGS = {
-    "ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-4, frozen_blocks=-1)
-}
 
 
 @dataclass(frozen=True)
@@ -151,14 +143,6 @@ class Settings:
     silver_ratio: float = 0.8  # maximum silver pairs per gold pair
     # labelled random pairs per gold pair (Thakur et al.: up to 10^6 in total)
     random_ratio: float = 3.0
-
-
-@dataclass(frozen=True)
-class Encoders:
-    """Initial encoders of teachers and students, as local Hugging Face directories."""
-
-    teacher: Path
-    student: Path
 
 
 class TrialResult(msgspec.Struct):
@@ -192,276 +176,270 @@ class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
     )
 
 
-class Session:
-    """Encoders, settings, device and cache of a study."""
+class Cell(NamedTuple):
+    """A network to train in one repetition of a task."""
 
-    def __init__(self, options: SentencePairOptions, cache: Cache) -> None:
-        self.student = PretrainedEncoder(options.student)
-        self.teacher = PretrainedEncoder(options.teacher or options.student)
-        config = TEACHER_CONFIGS.get(self.teacher.folder.name, TEACHER)
-        self.settings = Settings(teacher=config, seed=options.seed)
-        self.encoders = Encoders(self.teacher.folder, self.student.folder)
-        self.device = choose_device(options.device)
-        self.process_count = options.processes or get_default_process_count(self.device)
-        self._cache = cache
-        self._code = describe_versions(sys.modules[__name__])
-
-    def open_parts(
-        self, name: str, settings: Settings, repetition: int, gold: PairDataset
-    ) -> Parts:
-        """Open the store of a repetition's networks."""
-        data = [split.to_csv(index=False) for split in (gold.train, gold.dev, gold.test)]
-        encoders = (self.teacher.sha256, self.student.sha256)
-        key = (astuple(settings), repetition, *encoders, self._code, self.device, data)
-        return self._cache.parts(f"{name}-{repetition}", repr(key))
-
-
-@dataclass(frozen=True)
-class Request:
-    """A network to evaluate in a trial."""
-
+    task: str
     network: str
-    source: Trial | None = None  # trial of the source task of a domain adaptation
+    repetition: int
+    settings: Settings
+    source: str = ""  # task of the teacher or of the training pairs, if it is another one
+    gold_pairs: int | None = None  # size of a sample of the training pairs; None: all
     fraction: float | None = None  # share of the steps to train; None: all, with the best seed
 
     @property
     def name(self) -> str:
-        """Name of the network in the trial's cache."""
-        if self.fraction is not None:
-            return f"{self.network}-{self.fraction}"
-        return f"{self.network}-{self.source.name}" if self.source else self.network
+        """Name for log messages."""
+        return f"{self.network} {self.source}".strip()
+
+
+@dataclass(frozen=True)
+class Study:
+    """Gold pairs by task, initial encoders, default settings, device and cache of a study."""
+
+    gold: Mapping[str, PairDataset]
+    teacher: PretrainedEncoder
+    student: PretrainedEncoder
+    settings: Settings
+    device: str
+    cache: Cache
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Hashes of the encoders, device, and version of this module."""
+        version = describe_versions(sys.modules[__name__])
+        return (self.teacher.sha256, self.student.sha256, self.device, version)
+
+    def identify(self, cell: Cell) -> object:
+        """Return the values that determine a cell's result, besides `key`."""
+        return cell, [_hash_pairs(self.gold[task]) for task in (cell.task, cell.source) if task]
+
+
+@contextmanager
+def open_study(options: SentencePairOptions, tasks: Sequence[str]) -> Iterator[Study]:
+    """Load the gold pairs of tasks and the encoders, and open the cache in the working
+    directory."""
+    student = PretrainedEncoder(options.student)
+    teacher = PretrainedEncoder(options.teacher) if options.teacher else student
+    config = TEACHER_CONFIGS.get(teacher.folder.name, TEACHER)
+    settings = Settings(teacher=config, seed=options.seed)
+    gold = {task: LOADERS[task](options.input_dir, options.seed) for task in dict.fromkeys(tasks)}
+    with open_cache(options.work_dir, options.work_dir) as cache:
+        yield Study(gold, teacher, student, settings, choose_device(options.device), cache)
+
+
+def tabulate(
+    study: Study,
+    rows: Sequence[tuple[tuple[str | float, ...], Cell]],
+    keys: Sequence[str],
+    process_count: int | None,
+) -> pd.DataFrame:
+    """Evaluate the cells of rows in parallel, with cached results; return the values of `keys` in
+    each row, and the fields of its TrialResult."""
+    # the networks that others need first
+    cells = sorted(
+        dict.fromkeys(cell for _, cell in rows), key=lambda cell: cell.network not in GOLD_NETWORKS
+    )
+    results = map_cached(
+        partial(evaluate, study),
+        cells,
+        study.cache.path,
+        name="augmented-sbert",
+        key=study.key,
+        result_type=TrialResult,
+        identify=study.identify,
+        process_count=process_count or get_default_process_count(study.device),
+    )
+    values = [(*row, *msgspec.structs.astuple(results[cell])) for row, cell in rows]
+    return pd.DataFrame(values, columns=[*keys, *TrialResult.__struct_fields__])
+
+
+def evaluate(study: Study, cell: Cell) -> TrialResult:
+    """Train a cell's network and measure it on dev and test; a partly trained one on dev only."""
+    start = time.monotonic()
+    trial = Trial(study, cell.task, cell.repetition, cell.settings, cell.gold_pairs)
+    seeds_dir = trial.get_seeds_dir(cell.name, cell)
+    silver_labels = NO_LABELS
+    if cell.fraction is not None:
+        dev = trial.measure_partly_trained(cell.fraction, seeds_dir)
+        test = math.nan
+    elif cell.network == BASELINE:
+        dev, test = metrics.compute_baseline_metrics(trial.gold)
+    else:
+        model, silver_labels = trial.load_or_train(cell.network, cell.source, seeds_dir)
+        scores = [score_pairs(model, pairs) for pairs in (trial.gold.dev, trial.gold.test)]
+        dev, test = metrics.compute_metrics(trial.gold, *scores)
+    shutil.rmtree(seeds_dir, ignore_errors=True)
+    seconds = 0.0 if cell.fraction is not None else round(time.monotonic() - start, 1)
+    result = TrialResult(dev, test, len(silver_labels), seconds)
+    if len(silver_labels):
+        result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
+        result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
+    scores_text = f"test {test:.2f}, dev {dev:.2f}, {result.silver_pairs} silver pairs"
+    log.info("%s, %d, %s: %s, %.0f s", cell.task, cell.repetition, cell.name, scores_text, seconds)
+    return result
 
 
 class Trial:
-    """Repetition of a task; gold networks and labelled pairs are computed on demand and cached."""
+    """Repetition of a task, which determines the seeds of its networks and samples."""
 
     def __init__(
         self,
-        gold: PairDataset,
+        study: Study,
+        task: str,
         repetition: int,
         settings: Settings,
-        encoders: Encoders,
-        cache: Parts,
-        device: str,
-        gold_cache: Parts | None = None,
+        gold_pairs: int | None = None,
     ) -> None:
-        """Create a trial without training; `repetition` determines the seeds, and no other trial
-        may use `cache`.
-
-        Trials that differ only in sampling can share the networks trained on gold pairs, in
-        `gold_cache` (None: `cache`).
-        """
-        self.gold = gold
+        """Create a trial without training; `gold_pairs` None: with all training pairs."""
+        gold = study.gold[task]
+        self.gold = gold if gold_pairs is None else sample_gold_pairs(gold, repetition, gold_pairs)
+        self._study = study
+        self._task = task
         self._repetition = repetition
         self._settings = settings
-        self._encoders = encoders
-        self._cache = cache
-        self._device = device
-        self._gold_cache = gold_cache or cache
         first = settings.seed + repetition * settings.n_seeds
         self._seeds = range(first, first + settings.n_seeds)
-        self._frozen_layers: FrozenLayerCache | None = None
 
     @cached_property
     def _sentences(self) -> sampling.SentencePool:
         return sampling.SentencePool.from_pairs(self.gold.train)
 
-    @property
-    def name(self) -> str:
-        """Unique name: task, repetition and hash of settings and data."""
-        return self._cache.path.name
+    def _build_key(self, *values: object) -> str:
+        """Return a key of the task's pairs, the repetition, the networks' settings and other
+        values."""
+        settings = replace(self._settings, k=0, silver_ratio=0, random_ratio=0)  # of the sampling
+        return repr((self._study.key, _hash_pairs(self.gold), self._repetition, settings, values))
 
-    def evaluate(self, request: Request) -> TrialResult:
-        """Return the result of a network, which is cached."""
+    def get_seeds_dir(self, name: str, *values: object) -> Path:
+        """Return the directory of the seeds' states while a network is trained."""
+        key = sha256(self._build_key(name, *values).encode()).hexdigest()[:16]
+        return self._study.cache.path / f"seeds-{name.replace(' ', '-')}-{key}"
 
-        def compute() -> bytes:
-            result = self._train_and_measure(request)
-            log.info(
-                "%s, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-                self.name, request.name, result.test, result.dev, result.silver_pairs, result.seconds,
-            )  # fmt: skip
-            return msgspec.msgpack.encode(result)
-
-        content = self._cache.get_or_build(f"{request.name}.result", compute)
-        return msgspec.msgpack.decode(content, type=TrialResult)
-
-    def _train_and_measure(self, request: Request) -> TrialResult:
-        """Evaluate a network on dev and test; a partly trained one on dev only."""
-        start = time.monotonic()
-        seeds_dir = self._cache.path / request.name
-        if request.fraction is not None:
-            dev = self._measure_dev_after(request.fraction, seeds_dir)
-            return TrialResult(dev, math.nan, 0, 0.0)
-        if request.network == BASELINE:
-            dev, test = compute_baseline_metrics(self.gold)
-            silver_labels = NO_LABELS
-        else:
-            model, silver_labels = self._load_or_train(request)
-            dev, test = compute_metrics(
-                self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test))
-            )
-        shutil.rmtree(seeds_dir, ignore_errors=True)
-        result = TrialResult(dev, test, len(silver_labels), round(time.monotonic() - start, 1))
-        if len(silver_labels):
-            result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
-            result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
-        return result
-
-    def _measure_dev_after(self, fraction: float, seed_dir: Path) -> float:
-        """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and
-        return its dev metric."""
+    def measure_partly_trained(self, fraction: float, seeds_dir: Path) -> float:
+        """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps; return
+        its dev metric."""
         setup = self._build_setup(self._settings.student, self.gold.train)
-        n_steps = max(1, round(fraction * setup.step_count))
-        dev = _train_seed(setup, self._seeds[0], n_steps, self._measure_dev, seed_dir)
-        shutil.rmtree(seed_dir)
-        return dev
+        return _train_seed(setup, self._seeds[0], fraction, self._measure_dev, seeds_dir)
 
     def _measure_dev(self, model: Network) -> float:
-        return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
+        return metrics.compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-    def _load_or_train(self, request: Request) -> tuple[Network, np.ndarray]:
+    def load_or_train(
+        self, network: str, source_task: str, seeds_dir: Path
+    ) -> tuple[Network, np.ndarray]:
         """Load or train a network; return it with the labels (pairs,) of its silver training
         pairs."""
-        network = request.network
-        source = request.source
+        student = self._settings.student
         if network == UNTRAINED:
-            return self._build(self._settings.student), NO_LABELS
-        if network in (CROSS_ENCODER, BI_ENCODER):
+            return self.build_initial_network(student), NO_LABELS
+        if network in GOLD_NETWORKS:
             return self.load_or_train_on_gold(network), NO_LABELS
         if network in STRATEGIES:
             silver = self.build_silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
-            return self._train(network, self._settings.student, pairs), silver["label"].to_numpy()
-        if source is None:
-            raise ValueError(f"{network}: expected a source task")
+            return self._train(student, pairs, seeds_dir), silver["label"].to_numpy()
+        source = Trial(self._study, source_task, self._repetition, self._settings)
         if network == UNADAPTED:
             return source.load_or_train_on_gold(BI_ENCODER), NO_LABELS
-        silver = self._build_adapted_pairs(source)
-        return self._train(request.name, self._settings.student, silver), silver["label"].to_numpy()
+        silver = self.gold.train.assign(label=source.label_pairs(self.gold.train))
+        return self._train(student, silver, seeds_dir), silver["label"].to_numpy()
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Return labels (N,) of pairs by the task's teacher, which is trained if it is not
         cached."""
-        return networks.predict_labels(
-            self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher
-        )
+        teacher = self.load_or_train_on_gold(CROSS_ENCODER)
+        return networks.predict_labels(teacher, pairs, self._settings.teacher)
 
     def build_silver_pairs(self, strategy: str) -> pd.DataFrame:
         """Sample and label a strategy's silver pairs `first second label`; BM25_SEMANTIC unites
         those of BM25 and SEMANTIC."""
         if strategy == BM25_SEMANTIC:
-            union = pd.concat(
-                [self.build_silver_pairs(BM25), self.build_silver_pairs(SEMANTIC)],
-                ignore_index=True,
-            )
+            parts = [self.build_silver_pairs(BM25), self.build_silver_pairs(SEMANTIC)]
+            union = pd.concat(parts, ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)
-        pairs = self._build_labelled_pairs(RANDOM if strategy == KDE else strategy)
+        pairs = self._load_or_label_pairs(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
-            build_mask = (
+            gold = self.gold.train["label"].to_numpy()
+            draw_mask = (
                 sampling.draw_class_ratio_mask
                 if self.gold.is_binary
                 else sampling.draw_density_mask
             )
-            pairs = pairs[
-                build_mask(
-                    pairs["label"], self.gold.train["label"].to_numpy(), self._create_rng(KDE)
-                )
-            ]
+            pairs = pairs[draw_mask(pairs["label"], gold, self._create_rng(KDE))]
         pairs = self._subsample(pairs, strategy)
-        return self._sentences.to_frame(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(
-            label=pairs["label"]
-        )
+        sample = np.stack([pairs["first"], pairs["second"]], axis=1)
+        return self._sentences.to_frame(sample).assign(label=pairs["label"])
 
-    def _build_labelled_pairs(self, strategy: str) -> np.ndarray:
+    def _load_or_label_pairs(self, strategy: str) -> np.ndarray:
         """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples
         from."""
-        sentences = self._sentences
-        settings = self._settings
-
-        def sample_pairs() -> np.ndarray:
-            if strategy == RANDOM:
-                return sampling.sample_random_pairs(
-                    sentences,
-                    round(settings.random_ratio * len(self.gold.train)),
-                    self._create_rng(RANDOM),
-                )
-            if strategy == BM25:
-                return self._subsample(sampling.pair_by_bm25(sentences, settings.k), BM25)
-            embeddings = networks.encode_texts(
-                self.load_or_train_on_gold(BI_ENCODER), sentences.texts
-            )
-            return self._subsample(
-                sampling.pair_by_cosine(sentences, embeddings, settings.k), SEMANTIC
-            )
 
         def label_sample() -> np.ndarray:
-            sample = sample_pairs()
+            sample = self._sample_pairs(strategy)
             pairs = np.empty(len(sample), dtype=LABELLED_DTYPE)
             pairs["first"], pairs["second"] = sample.T
-            pairs["label"] = self.label_pairs(sentences.to_frame(sample))
+            pairs["label"] = self.label_pairs(self._sentences.to_frame(sample))
             return pairs
 
-        return self._cache.get_or_build_array(f"labelled-{strategy}", label_sample)
+        settings = self._settings
+        size = settings.random_ratio if strategy == RANDOM else (settings.k, settings.silver_ratio)
+        parts = self._study.cache.parts(f"labelled-{strategy}", self._build_key(size))
+        return parts.get_or_build_array("pairs", label_sample)
+
+    def _sample_pairs(self, strategy: str) -> np.ndarray:
+        settings = self._settings
+        if strategy == RANDOM:
+            size = round(settings.random_ratio * len(self.gold.train))
+            return sampling.sample_random_pairs(self._sentences, size, self._create_rng(RANDOM))
+        if strategy == BM25:
+            return self._subsample(sampling.pair_by_bm25(self._sentences, settings.k), BM25)
+        encoder = self.load_or_train_on_gold(BI_ENCODER)
+        embeddings = networks.encode_texts(encoder, self._sentences.texts)
+        pairs = sampling.pair_by_cosine(self._sentences, embeddings, settings.k)
+        return self._subsample(pairs, SEMANTIC)
 
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Sample at most `silver_ratio` pairs per gold pair."""
         max_pairs = round(self._settings.silver_ratio * len(self.gold.train))
         return subsample(pairs, max_pairs, self._create_rng(f"subsampled {strategy}"))
 
-    def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
-        """Return this task's training pairs, labelled by the source task's teacher."""
-        name = f"labelled-{source.name}.npy"
-        return self.gold.train.assign(
-            label=self._cache.get_or_build_array(name, lambda: source.label_pairs(self.gold.train))
-        )
-
     def load_or_train_on_gold(self, network: str) -> Network:
-        """Load or train CROSS_ENCODER or BI_ENCODER on gold pairs; weights are cached, as other
-        networks depend on them."""
+        """Load or train CROSS_ENCODER or BI_ENCODER on gold pairs; its weights are cached."""
         training = self._settings.teacher if network == CROSS_ENCODER else self._settings.student
 
         def train() -> bytes:
-            return networks.serialise_trainable_state(
-                self._train(network, training, self.gold.train)
+            seeds_dir = self.get_seeds_dir(network)
+            weights = networks.serialise_trainable_state(
+                self._train(training, self.gold.train, seeds_dir)
             )
+            shutil.rmtree(seeds_dir)
+            return weights
 
-        weights = self._gold_cache.get_or_build(f"{network}.safetensors", train)
-        # state files of the seeds
-        shutil.rmtree(self._cache.path / network, ignore_errors=True)
-        model = self._build(training)
+        weights = self._study.cache.get_or_build(network, self._build_key(), train)
+        model = self.build_initial_network(training)
         networks.load_trainable_state(model, weights)
         return model
 
-    def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
-        """Train the best seed's network; the states of the seeds are in the cache's folder
-        `name`."""
+    def _train(self, training: TrainingConfig, pairs: pd.DataFrame, seeds_dir: Path) -> Network:
+        """Train the network of the best seed."""
         setup = self._build_setup(training, pairs)
-        work_dir = self._cache.path / name
-        return train_best_seed(
-            setup, self._seeds, self._settings.seed_fraction, self._measure_dev, work_dir
-        )
+        fraction = self._settings.seed_fraction
+        return train_best_seed(setup, self._seeds, fraction, self._measure_dev, seeds_dir)
 
-    def _build(self, training: TrainingConfig) -> Network:
+    def build_initial_network(self, training: TrainingConfig) -> Network:
+        """Build a network before its first step, with the first seed."""
         return self._build_setup(training, self.gold.train).build_initial_network(self._seeds[0])
 
     def _build_setup(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingSetup:
-        encoder = (
-            self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student
-        )
-        return TrainingSetup(
-            encoder, training, pairs, self._device, self._get_shared_layers(training)
-        )
-
-    def _get_shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
-        """Return the frozen layers shared by students, which cache activations per sentence; None
-        for teachers."""
-        if training != self._settings.student or training.frozen_blocks <= 0:
-            return None
-        if not self._frozen_layers:
-            self._frozen_layers = networks.build_frozen_layers(
-                self._encoders.student, training, self._device
-            )
-        return self._frozen_layers
+        device = self._study.device
+        if training.loss == "cross_entropy":
+            return TrainingSetup(self._study.teacher.folder, training, pairs, device)
+        encoder = self._study.student.folder
+        frozen_layers = None
+        if training.frozen_blocks > 0:
+            frozen_layers = _get_frozen_layers(encoder, training, device, self._task)
+        return TrainingSetup(encoder, training, pairs, device, frozen_layers)
 
     def _create_rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng(
@@ -469,34 +447,23 @@ class Trial:
         )
 
 
-Row = tuple[str | float, ...]  # values that identify a row of a table
+def _hash_pairs(gold: PairDataset) -> str:
+    splits = [split.to_csv(index=False) for split in (gold.train, gold.dev, gold.test)]
+    return sha256("".join(splits).encode()).hexdigest()
 
 
-class Job(NamedTuple):
-    """Networks of a trial, which one process evaluates in order."""
-
-    trial: Trial
-    requests: dict[Row, Request]
-
-
-def run_jobs(jobs: Sequence[Job], keys: Sequence[str], process_count: int) -> pd.DataFrame:
-    """Evaluate the networks of jobs in parallel; return one row per network, in the order of the
-    jobs: its row, in the columns `keys`, and the fields of its TrialResult."""
-    numbered = [*enumerate(jobs)]
-    results = {
-        number: rows for (number, _), rows in map_parallel(_run_job, numbered, process_count)
-    }
-    rows = [row for number, _ in numbered for row in results[number]]
-    return pd.DataFrame(rows, columns=[*keys, *TrialResult.__struct_fields__])
+# only those of one task, whose activations are cached per sentence
+@lru_cache(maxsize=1)
+def _get_frozen_layers(
+    encoder: Path, training: TrainingConfig, device: str, task: str
+) -> FrozenLayerCache:
+    return networks.build_frozen_layers(encoder, training, device)
 
 
-def _run_job(numbered_job: tuple[int, Job]) -> list[tuple[object, ...]]:
-    _, job = numbered_job
-    trial = copy(job.trial)  # with the frozen layers, whose activations end with the job
-    return [
-        (*row, *msgspec.structs.astuple(trial.evaluate(request)))
-        for row, request in job.requests.items()
-    ]
+def sample_gold_pairs(gold: PairDataset, repetition: int, count: int) -> PairDataset:
+    """Sample at most `count` training pairs, in their order; the seed is the repetition."""
+    rows = subsample(np.arange(len(gold.train)), count, np.random.default_rng(repetition))
+    return replace(gold, train=gold.train.iloc[rows].reset_index(drop=True))
 
 
 def summarise(
@@ -508,7 +475,7 @@ def summarise(
     """Tabulate means and standard deviations over repetitions.
 
     Args:
-        results: Results, see `run_jobs`.
+        results: Results, see `tabulate`.
         keys: Columns that identify a row of the table, `task` among them.
         columns: Columns whose means are tabulated besides those of test and dev.
         gold: Gold pairs by task.
@@ -518,18 +485,14 @@ def summarise(
         occurrence.
     """
     groups = results.groupby([*keys], sort=False)
-    means = groups[["test", "dev", *columns]].mean()
-    deviations = groups[["test", "dev"]].std()
-    scores = pd.DataFrame(
-        {
-            "test": means["test"],
-            "test_sd": deviations["test"],
-            "dev": means["dev"],
-            "dev_sd": deviations["dev"],
-            "repetitions": groups.size(),
-        }
-    )
-    table = scores.join(means[[*columns]]).reset_index()
-    measures = [F1 if gold[task].is_binary else SPEARMAN for task in table["task"]]
+    table = groups.agg(
+        test=("test", "mean"),
+        test_sd=("test", "std"),
+        dev=("dev", "mean"),
+        dev_sd=("dev", "std"),
+        repetitions=("dev", "size"),
+        **{column: (column, "mean") for column in columns},
+    ).reset_index()
+    measures = [metrics.F1 if gold[task].is_binary else metrics.SPEARMAN for task in table["task"]]
     table.insert(keys.index("task") + 1, "measure", measures)
     return table
