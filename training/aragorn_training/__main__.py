@@ -1,24 +1,40 @@
 """Train, tune and evaluate checkpoints. Tables go to stdout, logs to stderr."""
 
-if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
-    import sys
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
+OWN_PACKAGES = ("aragorn", "aragorn_training")
+MESSAGE = (
+    "error: Python package {name} is not installed in {python}; activate the environment with `. .venv/bin/activate`, "
+    "and install the packages for training once with `pip install -e '.[training]'` in the project"
+)
+
+
+def report_missing_package(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Exit with code 2 and a message if a package is missing, else print the traceback."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not package or package in OWN_PACKAGES:
+        sys.__excepthook__(kind, error, traceback)
+        return
+    print(MESSAGE.format(name=package, python=sys.executable), file=sys.stderr)
+    raise SystemExit(2)
+
+
+if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from aragorn.signals import install_handlers
-    from aragorn_training.missing_packages import report_missing_package
 
     install_handlers()
     # imports of packages follow, in this module and in the subcommands
     sys.excepthook = report_missing_package
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 from aragorn import cli, signals
 from aragorn.errors import EXIT_CODES
 from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
-from aragorn_training.missing_packages import report_missing_package
 from aragorn_training.options import add_command
 
 TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"

@@ -1,5 +1,4 @@
-"""Read configurations, which are TOML files with a name: recipes, grids, fusions and plans of
-trials."""
+"""Read configurations, which are TOML files: recipes, grids, fusions and plans of trials."""
 
 import re
 import tomllib
@@ -24,8 +23,7 @@ def list_names(kind: Kind) -> list[str]:
 
 
 def find(kind: Kind, name: str, directory: Path | None = None) -> Path:
-    """Return the path of a configuration: NAME itself if it ends in .toml, else NAME.toml in
-    `directory`, else the shipped one, which may be missing."""
+    """Return NAME if it ends in .toml, else the path of NAME.toml in `directory` or as shipped."""
     if name.endswith(".toml"):
         return Path(name)
     file = f"{name}.toml"
@@ -81,8 +79,7 @@ def convert(
 
 @contextmanager
 def locate_errors(path: Path) -> Iterator[None]:
-    """Convert a ValueError to a UsageError that names the file and, if msgspec raised it, the key
-    first."""
+    """Convert a ValueError to a UsageError that begins with file and, if from msgspec, key."""
     try:
         yield
     except ValueError as error:
@@ -91,8 +88,7 @@ def locate_errors(path: Path) -> Iterator[None]:
 
 
 def _check_keys(prefix: str, values: object, struct: Any, other_keys: Collection[str] = ()) -> None:
-    """Raise ValueError if `values` is no table or has an unknown key, and suggest the nearest;
-    check nested tables as well."""
+    """Raise ValueError if `values`, or a table in it, is no table or has an unknown key."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
     types = _list_key_types(struct)

@@ -20,8 +20,7 @@ def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float | None]:
-    """Return the means by measure, rounded to four decimal places; undefined means become None
-    (JSON null)."""
+    """Return means by measure, rounded to four decimal places; undefined means become None."""
     return {
         measure: None if np.isnan(mean) else round(float(mean), 4)
         for measure, mean in zip(measures, means, strict=True)

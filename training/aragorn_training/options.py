@@ -1,5 +1,4 @@
-"""Define commands by functions of dataclasses whose fields are the options, and the options that
-several commands share."""
+"""Define commands by functions of dataclasses, whose fields are options, and shared options."""
 
 import argparse
 import re
@@ -228,8 +227,7 @@ class SeedOptions:
 
 
 def index_files_by_name(named_paths: Sequence[NamedPath], kind: str) -> dict[str, Path]:
-    """Return the files by name; raise UsageError if two files of this kind (qrels or run) have the
-    same name."""
+    """Return the files by name; raise UsageError if two of this kind have the same name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -241,8 +239,7 @@ def index_files_by_name(named_paths: Sequence[NamedPath], kind: str) -> dict[str
 
 
 def get_output(options: Any, *default: str) -> Path:
-    """Return --output, or by default the path `default` in --work-dir; raise UsageError if both
-    options are missing."""
+    """Return --output, else `default` in --work-dir; raise UsageError if both are missing."""
     if options.output is None and options.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
     # by default, no shipped file is overwritten

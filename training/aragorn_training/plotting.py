@@ -15,16 +15,14 @@ def create_figure(width: float, height: float) -> Figure:
 
 
 def render_png(fig: Figure) -> bytes:
-    """Render a figure as a PNG file at 110 dpi, without the metadata that name the version of
-    matplotlib."""
+    """Render a figure as PNG at 110 dpi, without metadata that name matplotlib's version."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def reduce_colours(png: bytes, colours: int = 32) -> bytes:
-    """Reduce a PNG file to a palette of `colours`, which makes scatter plots several times
-    smaller."""
+    """Reduce a PNG file to a palette, which makes scatter plots several times smaller."""
     image = Image.open(io.BytesIO(png)).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)

@@ -1,5 +1,4 @@
-"""Load the figures of the rebuilt publications, as printed, from
-training/results/published/figures.csv."""
+"""Load the figures of the rebuilt publications, as printed, from published/figures.csv."""
 
 from functools import cache
 from pathlib import Path
@@ -19,8 +18,7 @@ def read_texts(file: Path) -> pd.DataFrame:
 
 @cache
 def load_figures(publication: str, item: str) -> dict[tuple[str, str], str]:
-    """Load the figures of a publication's table or figure by row and measure; empty if the
-    publication has no such item."""
+    """Load the figures of a publication's table or figure by row and measure, if any."""
     figures = read_texts(PUBLISHED / "figures.csv")
     selected = figures[(figures["publication"] == publication) & (figures["item"] == item)]
     return {

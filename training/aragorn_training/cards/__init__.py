@@ -1,10 +1,19 @@
-"""Render the READMEs (cards) of checkpoints from templates."""
+"""Render the READMEs (cards) of checkpoints, and write checkpoints of fitted parameters."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import msgspec
 
+from aragorn.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    encode_json,
+    write_with_provenance,
+)
 from aragorn_training.formatting import format_value
 
 ARGS_ME_CREDIT = "args.me arguments (Webis, CC BY 4.0), labelled by distant supervision"
@@ -14,8 +23,31 @@ JUDGED_CREDIT = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
 def render_card(template: str, **variables: Any) -> str:
     """Render `<template>.md.jinja`; raise jinja2.UndefinedError if a variable is missing."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=False, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
     environment.filters["format_value"] = format_value
     return environment.get_template(f"{template}.md.jinja").render(variables)
+
+
+def write_fitted(
+    directory: Path,
+    parameters: msgspec.Struct,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    template: str,
+    files: Mapping[str, bytes] = {},
+    **variables: Any,
+) -> None:
+    """Write the checkpoint of fitted parameters atomically, with its card and other `files`."""
+    card = render_card(template, metrics=metrics, provenance=provenance, **variables)
+    contents = {
+        CONFIG: encode_json(msgspec.to_builtins(parameters)),
+        METRICS: encode_json(metrics),
+        CARD: card.encode(),
+    }
+    write_with_provenance(directory, contents | dict(files), provenance)

@@ -88,8 +88,7 @@ def add_all(commands: Commands) -> None:
 
 
 def make_all(options: AllOptions) -> None:
-    """Make the checkpoints of all systems from a corpus, and compare their metrics with the stored
-    ones."""
+    """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
     from aragorn.cpu_cores import count_cpu_cores
     from aragorn.engine.device import choose_device
     from aragorn.errors import InputError, ReproductionError, SystemsFailedError
@@ -186,8 +185,7 @@ def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
 
 
 def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:
-    """Return the seconds per step on a device: measured in the working directory, else stored in
-    STEP_SECONDS, else 0."""
+    """Return the seconds per step on a device: measured here, else of STEP_SECONDS, else 0."""
     import pandas as pd
 
     from aragorn_training.paths import STEP_SECONDS
@@ -208,8 +206,7 @@ def _format_plan(
     records: Records,
     seconds: Mapping[str, float],
 ) -> str:
-    """Format the plan: selected steps with their states, durations and requirements, and what the
-    other steps are missing."""
+    """Format selected steps with state, duration and requirements, and what others are missing."""
     from aragorn.errors import abbreviate_list, pluralise
     from aragorn_training.commands.scheduler import FINISHED
 
@@ -240,8 +237,7 @@ def _format_duration(seconds: float) -> str:
 
 
 def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
-    """Return the index of a GPU per process that may use it; an empty list if the device is the
-    CPU."""
+    """Return the index of a GPU per process that may use it; none if the device is the CPU."""
     import os
 
     import torch

@@ -63,8 +63,7 @@ def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
 
 
 def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return a checkpoint's metrics in percent: a network's of the validation, tuned or fused
-    parameters' cross-validated."""
+    """Return metrics in percent: of a network's validation, else the cross-validated ones."""
     if "validation" in metrics:
         return dict(metrics["validation"])
     if CROSS_VALIDATED not in metrics:
@@ -82,8 +81,7 @@ def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
-    """Tabulate two checkpoints' metrics in percent, as `stored reproduced difference verdict` (OK,
-    near or FAIL)."""
+    """Tabulate the metrics of two checkpoints as `stored reproduced difference verdict`."""
     table = pd.DataFrame(
         {"stored": select_metrics(stored), "reproduced": select_metrics(reproduced)}, dtype=float
     )

@@ -131,8 +131,7 @@ def evaluate(options: EvaluateOptions) -> None:
     from aragorn.io.runs import read_run
     from aragorn_training.evaluation import tables
     from aragorn_training.evaluation.evaluate import evaluate_run
-    from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
-    from aragorn_training.evaluation.overlap import compute_overlap
+    from aragorn_training.evaluation.overlap import compute_overlap, exclude_documents, read_docnos
 
     docnos = set(Dataset(options.collection).documents["docno"]) if options.collection else None
     qrels_files = index_files_by_name(options.qrels, "qrels")

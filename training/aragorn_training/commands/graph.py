@@ -75,8 +75,7 @@ class Sources:
         return paths[0].parent if paths else None
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the published files and folders that are not below `data_dir`, or --data if it is
-        not given."""
+        """Return the names that are not below `data_dir`, or --data if it is not given."""
         folder = self.find_published(names)
         missing = [name for name in names if not (folder and (folder / name).exists())]
         return ["--data"] if missing and not self.data_dir else missing
@@ -109,8 +108,7 @@ class Step:
         return RESTART_FLAGS.get(str(self.command[0]), [])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
-        """Hash everything that decides the output: settings, inputs, versions and the keys of the
-        required steps."""
+        """Hash what decides the output: settings, inputs, versions and keys of required steps."""
         verb = str(self.command[0])
         module = CODE.get(f"{verb} {self.command[1]}" if len(self.command) > 1 else verb)
         versions = describe_versions(import_module(module or CODE[verb]), *self.sources)
@@ -123,8 +121,7 @@ class Step:
 
 @cache
 def _hash_path(path: Path) -> object:
-    """Hash a file or all files below a directory; of a TOML file only the values, so that comments
-    can be edited."""
+    """Hash a file or the files below a directory; of TOML the values, as comments may change."""
     if path.suffix == ".toml":
         return hash_json(tomllib.loads(path.read_text(encoding="utf-8")))
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -213,8 +210,7 @@ class _Graph:
         return self._add_data("vectors", flags, name=get_default_folder_name(method))
 
     def _add_grid(self, name: str) -> None:
-        """Add the tuning of a lexical system; the smallest grid of a tagger caches the enriched
-        documents for the others."""
+        """Add a grid; the smallest of a tagger caches the enriched documents for the others."""
         paths = {
             grid: configs.find("grid", grid, self._sources.recipes_dir)
             for grid in configs.list_names("grid")
@@ -300,8 +296,7 @@ class _Graph:
         return step_name
 
     def _add(self, step: Step) -> None:
-        """Add a step after `prepare pairs`, during which no other process can use the working
-        directory."""
+        """Add a step after `prepare pairs`, which locks the working directory."""
         requires = [*dict.fromkeys(["prepare pairs", *step.requires])] if self.steps else []
         missing = [*step.missing, *(text for name in requires for text in self.steps[name].missing)]
         self.steps[step.name] = replace(

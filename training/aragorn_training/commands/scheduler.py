@@ -1,5 +1,4 @@
-"""Run the steps of a graph in processes, several at the same time, and resume after an
-interruption."""
+"""Run the steps of a graph in processes side by side, and resume after an interruption."""
 
 import logging
 import os
@@ -31,8 +30,7 @@ FINISHED = "finished"
 
 
 class Record(msgspec.Struct):
-    """Record of a step in the working directory, written when its process starts and when it
-    ends."""
+    """Record of a step in the working directory, written when its process starts and ends."""
 
     key: str  # see `Step.compute_key`
     device: str
@@ -68,8 +66,7 @@ class Records:
         replace_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
 
     def get_state(self, name: str) -> str:
-        """Return whether a step is NEW, FINISHED, STARTED, or OUTDATED: started from other inputs,
-        settings or code."""
+        """Return whether a step is NEW, FINISHED, STARTED, or OUTDATED, i.e. with another key."""
         record = self.read(name)
         if record is None:
             return NEW
@@ -99,8 +96,7 @@ class Scheduler:
     _running: dict[str, tuple[subprocess.Popen[bytes], float, str]] = field(default_factory=dict)
 
     def run(self, names: Iterable[str]) -> list[str]:
-        """Run the named steps, in an order in which each follows its requirements; return those
-        that failed or were skipped."""
+        """Run steps, each after its requirements; return those that failed or were skipped."""
         pending = [*names]
         failed = list[str]()
         with lock_directory(self.records.directory), on_interrupt(self._terminate):

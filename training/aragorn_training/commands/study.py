@@ -1,5 +1,4 @@
-"""Define the commands `study NAME`, which compare training or indexing methods with published
-results."""
+"""Define the commands `study NAME`, which compare methods with published results."""
 
 import ast
 from collections.abc import Mapping
@@ -24,8 +23,7 @@ def list_studies() -> dict[str, str]:
 
 
 def add_studies(commands: Commands, selected: str) -> None:
-    """Add the commands of all studies; of the others than the selected one no options, since
-    importing a study takes seconds."""
+    """Add all studies, with options only for the selected one, as importing takes seconds."""
     studies = commands.add_group("study", "reproduce published experiments", "NAME")
     for name, module_name in list_studies().items():
         description = _read_description(module_name)

@@ -56,8 +56,7 @@ UNRECORDED = CandidateSettings("split", "least_similar")
 
 
 def read_candidate_settings(values: Mapping[str, Any]) -> CandidateSettings:
-    """Read the settings of a checkpoint from the recipe in its provenance, or from the provenance
-    of an ensemble."""
+    """Read the settings from the provenance of an ensemble, or from a recipe in a provenance."""
     return (
         msgspec.convert(values["validation"], CandidateSettings)
         if "validation" in values

@@ -18,8 +18,7 @@ N_TOP_CONCLUSIONS = 20
 
 
 def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.DataFrame) -> None:
-    """Log statistics of the arguments; write statistics.json and two histograms into `tables`, which
-    must hold the tables."""
+    """Log statistics of the arguments; add statistics.json and two histograms to the tables."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique_conclusions = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
@@ -55,8 +54,7 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
 
 
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
-    """Return the word counts (arguments,) of the premises in `directory`, and the number of
-    distinct normalised words."""
+    """Return the word counts (arguments,) of the premises and the number of distinct words."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):
@@ -72,8 +70,7 @@ def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
-    """Write a histogram of text lengths (words) to a PNG file; the last bar counts all texts of at
-    least `max_length` words."""
+    """Write a histogram of text lengths (words) as PNG; its last bar counts all longer texts."""
     fig = create_figure(7, 4)
     axes = fig.add_subplot(
         xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}"

@@ -1,5 +1,4 @@
-"""Read topics and debate titles from the contexts of args.me arguments, and exclude titles that
-paraphrase topics."""
+"""Read topics and debate titles of args.me arguments, and exclude titles that paraphrase topics."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,8 +24,7 @@ class _Context(msgspec.Struct, gc=False, rename="camel"):
 
 
 def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
-    """Yield the docno and the context of each argument of a file; the fields of a missing context
-    are None."""
+    """Yield docno and context of each argument of a file; a missing context has no fields."""
     decode = msgspec.json.Decoder(_Context | None).decode
     for argument in read_arguments(file):
         context = argument.context
@@ -38,8 +36,7 @@ def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
 
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:
-    """Read the topic of each argument by docno: `topic` of its context, else `discussionTitle`,
-    else ""."""
+    """Read the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
     contexts = (item for file in files for item in _read_contexts(file))
     return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}
 

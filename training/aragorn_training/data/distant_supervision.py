@@ -146,8 +146,7 @@ def retrieve_for_conclusions(
 def _sample_rows(
     rng: np.random.Generator, start: int, end: int, total: int, per_argument: int
 ) -> np.ndarray:
-    """Sample distinct rows below `total` outside [start, end): SAMPLE_FACTOR · `per_argument` ·
-    (end - start), or all."""
+    """Sample SAMPLE_FACTOR · `per_argument` · (end - start) rows outside [start, end), or all."""
     n_candidates = total - (end - start)
     rows = rng.choice(
         n_candidates,
@@ -161,8 +160,7 @@ def _sample_rows(
 def _chunk_conclusions(
     starts: np.ndarray, ends: np.ndarray, per_argument: int, comparisons_per_chunk: int
 ) -> Iterator[np.ndarray]:
-    """Yield arrays of conclusion indices; each array needs about `comparisons_per_chunk`
-    comparisons of conclusions."""
+    """Yield arrays of conclusion indices with about `comparisons_per_chunk` comparisons each."""
     chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // comparisons_per_chunk
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

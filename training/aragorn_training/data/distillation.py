@@ -131,8 +131,7 @@ def get_table_path(work_dir: Path) -> Path:
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Record]:
-    """Load the scored documents, with the columns COLUMNS (`debate` and `topic` hold the title),
-    and their manifest."""
+    """Load the scored documents as COLUMNS (title in `debate` and `topic`), and their manifest."""
     file = get_table_path(work_dir)
     with convert_table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / MANIFEST)
@@ -171,8 +170,7 @@ def _write_scores(
 
 
 def _select_ranks(n_documents: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` of `n_documents` 0-based ranks: half at the top, half
-    sampled below."""
+    """Select at most `documents_per_title` 0-based ranks: half at the top, half sampled below."""
     n_top = min(n_documents, -(-settings.documents_per_title // 2))
     sample = n_top + create_generator(
         settings.seed, RandomStream.DEBATE_TITLES, title_index

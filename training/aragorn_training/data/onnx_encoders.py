@@ -1,5 +1,4 @@
-"""Convert int8 ONNX encoders of a Python package, pinned in the requirements, to float32 folders in
-Hugging Face format."""
+"""Convert int8 ONNX encoders of a pinned Python package to float32 in Hugging Face format."""
 
 import logging
 from collections.abc import Iterator, Mapping

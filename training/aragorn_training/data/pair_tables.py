@@ -22,8 +22,7 @@ from aragorn_training.data.work_directory import (
 
 @dataclass(frozen=True)
 class TrainingPairs:
-    """Training queries, each with a positive and a negative premise; premise i is the positive of
-    query i."""
+    """Training queries with a positive (premise i for query i) and a negative premise each."""
 
     queries: PaddedTexts
     premises: PaddedTexts
@@ -50,8 +49,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load training pairs with the negatives mined by the model `hard_negatives`, or, if None,
-    those of `sample_negatives`."""
+    """Load training pairs with the negatives of the model `hard_negatives`, or sampled ones."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
@@ -80,8 +78,7 @@ def load_training_pairs(
 def load_validation_queries(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, settings: CandidateSettings
 ) -> ValidationQueries:
-    """Load the validation queries, one per normalised conclusion, with the candidates of the
-    settings."""
+    """Load the validation queries, one per normalised conclusion, with their candidates."""
     table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None, work_dir))
     groups: dict[str, list[int]] = {}
     for row_index, row in enumerate(table):
@@ -126,8 +123,7 @@ def _load_negatives(
     groups: Mapping[str, list[int]],
     settings: CandidateSettings,
 ) -> list[list[str]]:
-    """Load the docnos of each query's negatives, or draw them; `table` is the validation split,
-    `groups` its rows by query."""
+    """Load or draw the docnos of each query's negatives; `groups`: rows of `table` by query."""
     if (settings.pool, settings.rule) == ("split", "least_similar"):  # sampled by `prepare pairs`
         return [
             [docno for row in rows for docno in table[row]["negatives"]] for rows in groups.values()
@@ -153,8 +149,7 @@ def _load_negatives(
 def _load_training_premises(
     work_dir: Path, input_unit: InputUnit, docnos: Set[str]
 ) -> dict[str, str]:
-    """Load the premises of some arguments of the training split by docno, in the order of the
-    table."""
+    """Load the premises of arguments of the training split by docno, in the table's order."""
     if not docnos:
         return {}
     rows = iter_rows(work_dir / f"train.{input_unit}.parquet", ["docno", "premise"], work_dir)
@@ -162,8 +157,7 @@ def _load_training_premises(
 
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:
-    """Convert a premise, as stored in the table of `input_unit`, to token ids, truncated to the
-    premise length."""
+    """Convert a premise of the table of `input_unit` to token ids, truncated to its length."""
     if input_unit == "words":
         return tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
     return tokeniser.encode_premise(premise)

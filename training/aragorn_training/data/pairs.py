@@ -96,8 +96,7 @@ def prepare_pairs(
 
 
 def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
-    """Read the arguments of sufficient length, or a sample of these, and add the column
-    `normalised_conclusion`."""
+    """Read the arguments of sufficient length, or a sample, with `normalised_conclusion`."""
     documents = read_documents(files)
     arguments = select_collection(documents)
     validate_collection(arguments, len(documents))
@@ -116,8 +115,7 @@ def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
 def _write_table(
     arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path
 ) -> None:
-    """Write a split's table with premises in the form `form`, in row groups, which limits
-    memory."""
+    """Write a split's table with premises in a form, in row groups, which limits memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
     blocks = np.split(

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 import pandas as pd
@@ -15,7 +14,8 @@ from aragorn.progress import track
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles, read_record
 from aragorn.versions import describe_versions
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.datasets.quality_lists import IBM, UKP
 from aragorn_training.data.work_directory import build_not_found_error, convert_table_errors
 
 VERSION = 1  # of the tables made from the same data sets
@@ -34,9 +34,8 @@ class DatasetCredit(NamedTuple):
     licence: str  # the stricter licence if two are stated
 
 
-# one list per file
-LIST_DATASETS: dict[str, ModuleType] = {"ukp": ukp_conv_arg_rank, "ibm": ibm_argq}
-DATASETS: dict[str, ModuleType] = {**LIST_DATASETS, "webis": webis_argquality}
+LIST_DATASETS = {"ukp": UKP, "ibm": IBM}  # one list per file
+FOLDERS = {"ukp": UKP.folder, "ibm": IBM.folder, "webis": webis_argquality.FOLDER}
 CREDITS = {  # of the data sets for training
     "ukp": DatasetCredit("UKPConvArgRank", "UKP Lab", "CC BY-SA"),
     "ibm": DatasetCredit("IBM-ArgQ 5.3k", "IBM Research", "terms of IBM Research"),
@@ -44,10 +43,9 @@ CREDITS = {  # of the data sets for training
 
 
 def find_datasets(directory: Path) -> list[str]:
-    """Return the keys of DATASETS whose folders are in a directory; raise InputError if there is
-    none."""
-    datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
-    missing_folders = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
+    """Return the keys of FOLDERS that have a folder; raise InputError if there is none."""
+    datasets = [name for name, folder in FOLDERS.items() if (directory / folder).is_dir()]
+    missing_folders = [folder for name, folder in FOLDERS.items() if name not in datasets]
     if not datasets:
         raise InputError(
             f"{directory}: no data set; download one into its folder ({' or '.join(missing_folders)})"
@@ -69,7 +67,8 @@ def prepare_quality(
     The table of Webis-ArgQuality-20 has more columns than COLUMNS, see
     `webis_argquality.read_judgments`.
     """
-    inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
+    sources = {name: LIST_DATASETS.get(name, webis_argquality) for name in datasets}
+    inputs = {name: hash_input_files(data.list_files(directory)) for name, data in sources.items()}
     for name, hashes in inputs.items():
         file = get_table_path(work_dir, name)
         cache_key = {"input": hashes, "version": describe_versions(sys.modules[__name__])}
@@ -112,8 +111,7 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
 
 
 def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
-    """Load the table of Webis-ArgQuality-20 with all columns, see
-    `webis_argquality.read_judgments`."""
+    """Load all columns of Webis-ArgQuality-20, see `webis_argquality.read_judgments`."""
     return load_table(work_dir, "webis", columns=None)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 
 class RandomStream(IntEnum):
-    """Random streams, one per purpose; never change a value, as shipped checkpoints depend on
-    it."""
+    """Random streams, one per purpose, whose values never change: checkpoints depend on them."""
 
     SAMPLE = 0  # sample of arguments
     SPLIT = 1  # validation conclusions
@@ -24,6 +23,5 @@ class RandomStream(IntEnum):
 
 
 def create_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:
-    """Create the generator of a seed's random stream, or of a substream, identified by integers
-    such as the epoch."""
+    """Create the generator of a seed's stream or substream, e.g. an epoch's."""
     return np.random.default_rng([seed, stream, *substream])

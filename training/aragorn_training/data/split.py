@@ -18,8 +18,7 @@ METRIC_CUTOFF = 20
 
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the indices below `total` at random into `count` held-out indices (at least 1) and the
-    remaining indices."""
+    """Split indices below `total` at random into `count` (at least 1) and the remaining ones."""
     indices = create_generator(seed, RandomStream.SPLIT).permutation(total)
     return indices[: max(1, count)], indices[max(1, count) :]
 

@@ -46,8 +46,7 @@ class Split:
 
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Convert es.txt and wd.txt in `directory` to essays.parquet and webd.parquet (`words tags`) in
-    `work_dir`/tagging."""
+    """Convert es.txt and wd.txt to `work_dir`/tagging/{essays,webd}.parquet (`words tags`)."""
     inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
     tables = RecordedFiles(
         work_dir / "tagging",
@@ -92,8 +91,7 @@ def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
 
 
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
-    """Split documents at random; the share of test documents is TEST_FRACTION, but they are at
-    least one."""
+    """Split documents at random; the share of test documents, at least one, is TEST_FRACTION."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
     return Split(
         train=[documents[index] for index in train], test=[documents[index] for index in test]

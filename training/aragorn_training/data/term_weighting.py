@@ -1,5 +1,4 @@
-"""Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, section
-3.2)."""
+"""Prepare passages with words labelled by stem overlap (Hollatz 2022, section 3.2)."""
 
 import logging
 import re
@@ -68,8 +67,7 @@ PUBLISHED_SAMPLES = {
 
 
 def find_matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
-    """Return the sorted, distinct, lower-cased words of a passage that share a stem with the
-    reference."""
+    """Return the sorted, distinct, lower-cased words that share a stem with the reference."""
     reference_stems = {
         *chain.from_iterable(stems[word.encode()] for word in WORD.findall(reference.lower()))
     }
@@ -125,8 +123,7 @@ def prepare_passages(
 def _write_passages(
     files: Sequence[Path], judged_docnos: set[str], pooled_docnos: set[str], file: Path
 ) -> None:
-    """Write the passages of all arguments in batches, which limits memory; mark judged and pooled
-    arguments."""
+    """Write the passages of all arguments in batches, which limits memory."""
     documents = read_documents(list(files))
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
@@ -202,8 +199,7 @@ def get_passages_dir(work_dir: Path) -> Path:
 
 
 def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
-    """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that
-    `document_set` needs."""
+    """Read the manifest; raise InputError if it, or an input of the document set, is missing."""
     manifest = read_record(get_passages_dir(work_dir) / MANIFEST)
     required_options = {
         "all": {},
@@ -223,22 +219,19 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
 
 
 def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator[dict[str, Any]]:
-    """Yield the passages of a document set as dicts, see SCHEMA, with the words that match
-    `reference` as `words`."""
+    """Yield a document set's passages, see SCHEMA, with those matching `reference` as `words`."""
     for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
         if is_in_document_set(row, document_set):
             yield row | {"words": get_relevant_words(row, reference)}
 
 
 def is_in_document_set(row: dict[str, Any], document_set: str) -> bool:
-    """Return whether a passage belongs to a document set: all, unjudged, or unpooled (neither
-    judged nor pooled)."""
+    """Return whether a passage is in a document set; unpooled: neither judged nor pooled."""
     return document_set == "all" or not (
         row["judged"] or (document_set == "unpooled" and row["pooled"])
     )
 
 
 def get_relevant_words(row: dict[str, Any], reference: str) -> set[str]:
-    """Return the words of a passage that match its topic, its conclusion or (`both`) either of
-    them."""
+    """Return the words of a passage that match its topic, its conclusion or either (`both`)."""
     return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

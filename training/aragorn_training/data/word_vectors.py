@@ -62,8 +62,7 @@ class VectorSettings:
 
 
 class PremiseTokens:
-    """Iterable of the tokenised training premises, read from disk on each pass and cut after
-    MAX_WORDS_PER_TEXT words."""
+    """Tokenised training premises, read on each pass and cut after MAX_WORDS_PER_TEXT words."""
 
     def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
         self._file = work_dir / settings.premise_table
@@ -137,14 +136,12 @@ def split_surface_tokens(text: str) -> list[str]:
 
 
 def get_default_folder_name(surface_method: VectorMethod | None) -> str:
-    """Return the default name of the vectors' folder in a working directory; None: vectors of
-    normalised words."""
+    """Return the default name of the vectors' folder; None: vectors of normalised words."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
 def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
-    """Load the vocabulary and its vectors (terms, dimensions) float32 from the folder of
-    `prepare_vectors`."""
+    """Load vocabulary and vectors (terms, dimensions) float32 of `prepare_vectors`."""
     try:
         return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(
             output_dir / VECTORS_FILE
@@ -157,8 +154,7 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
 def check_vectors(
     output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int
 ) -> None:
-    """Raise InputError if `output_dir` has no word vectors; the message gives the command for this
-    method and dimension."""
+    """Raise InputError with the command to run if `output_dir` has no word vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
@@ -246,8 +242,7 @@ def _log_coverage(
     counts: Counter[str],
     tokenise: Callable[[str], list[str]],
 ) -> None:
-    """Log which percentage of the tokens in premises and in validation queries the vocabulary
-    covers."""
+    """Log the vocabulary's coverage of the tokens of premises and of validation queries."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])[

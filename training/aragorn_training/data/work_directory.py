@@ -18,8 +18,7 @@ from aragorn.storage.recorded_files import MANIFEST, Record, read_record
 
 @contextmanager
 def lock_work_directory(directory: Path) -> Iterator[None]:
-    """Lock a working directory exclusively; raise InputError if it is missing, and OutputError if
-    it is in use."""
+    """Lock a directory; raise InputError if it is missing, and OutputError if it is in use."""
     if not directory.is_dir():
         raise build_not_found_error(directory, directory, "pairs")
     with lock_directory(directory):
@@ -28,8 +27,7 @@ def lock_work_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Create and lock the directory of a training run; runs of other names may use the working
-    directory at the same time."""
+    """Create and lock the directory of a training run, beside which others may run."""
     if not directory.is_dir():
         raise build_not_found_error(directory, directory, "pairs")
     run_dir = directory / "fit" / run_name
@@ -48,8 +46,7 @@ def open_work_dir(work_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
-    """Create and lock a folder; other processes may use other folders of the working directory at
-    the same time."""
+    """Create and lock a folder; other processes may use other folders at the same time."""
     create_directory(work_dir)
     create_directory(folder)
     with lock_directory(work_dir, shared=True), lock_directory(folder):
@@ -57,8 +54,7 @@ def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
 
 
 def read_prepared_manifest(directory: Path) -> Record:
-    """Read the manifest of the tables or vectors in a directory; raise InputError if none are
-    prepared."""
+    """Read the manifest of tables or vectors; raise InputError if none are prepared."""
     manifest = read_record(directory / MANIFEST)
     if not manifest.files:
         raise build_not_found_error(directory / MANIFEST, directory, "pairs")
@@ -66,15 +62,13 @@ def read_prepared_manifest(directory: Path) -> Record:
 
 
 def build_not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
-    """Return the error for a missing file or directory that `prepare KIND` writes into a working
-    directory."""
+    """Return the error for a missing file or directory that `prepare KIND` writes."""
     return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
 
 
 @contextmanager
 def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
-    """Convert errors in reading a table to InputErrors; the fix is to run `prepare KIND` on the
-    working directory."""
+    """Convert errors in reading a table to InputErrors with the command `prepare KIND`."""
     try:
         yield
     except FileNotFoundError:
@@ -88,8 +82,7 @@ def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None
 def iter_rows(
     file: Path, columns: list[str] | None, work_dir: Path, kind: str = "pairs"
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table written by `prepare KIND` as dicts of the columns `columns`; None:
-    all columns."""
+    """Yield the rows of a table of `prepare KIND` as dicts of some columns; None: all."""
     with convert_table_errors(file, work_dir, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()

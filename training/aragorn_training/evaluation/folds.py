@@ -1,5 +1,4 @@
-"""Assign topics to cross-validation folds, and split debates or topics into train, dev and test
-sets."""
+"""Assign topics to cross-validation folds, and split names into train, dev and test sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ def format_few_topics_warning(n_topics: int) -> str:
 
 
 def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
-    """Return the fold number (n_topics,) of each topic, below N_FOLDS; experiments with the default
-    seed share their folds."""
+    """Return the fold (n_topics,) of each topic, below N_FOLDS; equal seeds give equal folds."""
     return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
 
 

@@ -1,14 +1,16 @@
 """Check which topics and documents of a run are judged."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import suggest_normalisation
+from aragorn.io.trec import read_trec_lines
 from aragorn_training.evaluation.evaluate import TOUCHE_DEPTH, get_evaluated_topics
 
 log = logging.getLogger(__name__)
@@ -153,3 +155,32 @@ def raise_no_common_topic(
         f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"
         f"{suggest_normalisation(first, second)}"
     )
+
+
+log = logging.getLogger(__name__)
+
+
+def read_docnos(file: Path) -> set[str]:
+    """Read docnos, one per line; raise InputError if a line has several fields or there is no
+    docno."""
+    lines = [line for line in read_trec_lines(file) if not line.is_blank_or_comment]
+    invalid_line = next((line for line in lines if len(line.fields) > 1), None)
+    if invalid_line:
+        raise InputError(
+            f"{file}, line {invalid_line.number}: {len(invalid_line.fields)} fields; expected one docno per line"
+        )
+    if not lines:
+        raise InputError(
+            f"{file}: no docno; expected one per line, as `check --mismatched-ids` writes them"
+        )
+    return {line.fields[0] for line in lines}
+
+
+def exclude_documents(table: pd.DataFrame, docnos: Set[str], name: str) -> pd.DataFrame:
+    """Return a run or qrels without the rows of some docnos; log their number; raise InputError if
+    no row is left."""
+    is_excluded = table["docno"].isin(docnos)
+    log.info("%s: %d of %d rows excluded", name, is_excluded.sum(), len(table))
+    if is_excluded.all():
+        raise InputError(f"{name}: no row left; exclude fewer documents")
+    return table[~is_excluded].reset_index(drop=True)

@@ -16,8 +16,7 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 def _create_panels(
     count: int, n_columns: int, width: float, height: float, sharey: bool = False
 ) -> tuple[Figure, list[Any]]:
-    """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the
-    panels' axes."""
+    """Create a figure of `count` panels, `width` × `height` inches each, and return its axes."""
     rows = -(-count // n_columns)
     fig = create_figure(width * n_columns, height * rows)
     axes = list(fig.subplots(rows, n_columns, sharey=sharey, squeeze=False).flat)
@@ -27,8 +26,7 @@ def _create_panels(
 
 
 def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
-    """Plot each system's differences from the baseline per topic (by qid), sorted, in one panel per
-    system."""
+    """Plot each system's sorted differences from the baseline by topic, a panel per system."""
     fig, axes = _create_panels(len(differences), 2, 5, 2.1, sharey=True)
     for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
         bars = by_topic.sort_values(ascending=False)
@@ -44,8 +42,7 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
-    """Plot a measure of grid points: a curve over one axis, or heat maps over two axes, one per
-    value of the remaining axes."""
+    """Plot a measure over one axis as a curve, or over two in heat maps per value of others."""
     if len(axes) == 1:
         fig = create_figure(8, 3.5)
         ax = fig.subplots()
@@ -80,8 +77,7 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
 
 
 def plot_ablation(table: pd.DataFrame) -> bytes:
-    """Plot, per measure, the difference (with interval) from removing each feature, the largest
-    loss at the top."""
+    """Plot the difference (with interval) from removing each feature; largest loss on top."""
     measures = table["measure"].unique()
     fig = create_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
@@ -105,8 +101,7 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
 
 
 def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
-    """Plot the numbers of relevant documents (`relevant`) and of relevant candidates (`retrieved`)
-    per topic."""
+    """Plot numbers of `relevant` documents and of those `retrieved` as candidates by topic."""
     fig = create_figure(10, 3)
     ax = fig.subplots()
     positions = range(len(counts))
@@ -128,8 +123,7 @@ class LengthPanel(NamedTuple):
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
-    """Plot scores against lengths: one panel per data set, one point per argument, darker for
-    higher quality."""
+    """Plot scores against lengths, a panel per data set; better arguments are darker."""
     fig, axes = _create_panels(len(panels), 3, 3.3, 3.3)
     for ax, panel in zip(axes, panels, strict=True):
         ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)

@@ -81,8 +81,7 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
 
 
 def describe_untested_runs(tests: pd.DataFrame) -> list[str]:
-    """Return a sentence for each run that a test of `compare_with_baseline` leaves out, and Holm's
-    correction with it."""
+    """Return a sentence for each run that a test of `compare_with_baseline` leaves out."""
     lines = []
     for run, row in tests.iterrows():
         if row["n_topics"] < MIN_TOPICS:
@@ -98,8 +97,7 @@ def describe_untested_runs(tests: pd.DataFrame) -> list[str]:
 
 
 def format_sample_size_warning(n_topics: int) -> str:
-    """Return a warning if there are fewer topics than MIN_TOPICS or MIN_TOPICS_FOR_P05, else an
-    empty string."""
+    """Return a warning if topics are fewer than MIN_TOPICS or MIN_TOPICS_FOR_P05, else ""."""
     if n_topics < MIN_TOPICS:
         return f"{pluralise(n_topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
     if n_topics < MIN_TOPICS_FOR_P05:
@@ -109,8 +107,7 @@ def format_sample_size_warning(n_topics: int) -> str:
 
 
 def apply_holm_correction(p: np.ndarray) -> np.ndarray:
-    """Return p values (tests,) corrected by Holm's step-down procedure (Holm 1979); NaN is kept and
-    not counted as a test."""
+    """Return p values (tests,) corrected by Holm's procedure (Holm 1979); NaN is no test."""
     corrected_p = np.full(len(p), np.nan)
     tested_rows = np.flatnonzero(~np.isnan(p))
     order = tested_rows[np.argsort(p[tested_rows], kind="stable")]

@@ -34,8 +34,7 @@ def group_rows_by_topic(table: pd.DataFrame) -> list[np.ndarray]:
 
 
 def correlate(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """Return Pearson's r, Spearman's rho and Kendall's tau-b of labels and scores, by name; all 0
-    if the scores are equal."""
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b by name; 0 for equal scores."""
     if (scores == scores[0]).all():
         return dict.fromkeys(CORRELATIONS, 0.0)
     return {
@@ -105,8 +104,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
 
 
 def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
-    """Log the number of topics that all runs share; raise InputError if two runs have no common
-    topic."""
+    """Log the number of common topics; raise InputError if two runs have none in common."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):
@@ -169,8 +167,7 @@ def jaccard(first: list[str], second: list[str]) -> float:
 
 
 def spearman(first: list[str], second: list[str]) -> float | None:
-    """Compute Spearman's correlation of two rankings' common documents; None for fewer than three
-    (Entezari 2020, eq. 4.2)."""
+    """Compute Spearman's correlation of common documents; None for < 3 (Entezari 2020, eq. 4.2)."""
     ranks = {docno: rank for rank, docno in enumerate(second)}
     rank_pairs = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
     if len(rank_pairs) < MIN_COMMON_DOCUMENTS:
@@ -179,8 +176,7 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Plot the tables `jaccard` and `spearman` of `compute_similarity_tables` as PNG images, by
-    name."""
+    """Plot the tables `jaccard` and `spearman` of `compute_similarity_tables` as PNG by name."""
     jaccard_map = _plot_heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
     title = "Spearman correlation of the documents in both top 100"
     return {"jaccard": jaccard_map, "spearman": _plot_heat_map(tables["spearman"], title, -1.0)}
@@ -230,8 +226,7 @@ def find_system_runs(directory: Path) -> dict[str, Path]:
 
 
 def parse_system_name(stem: str) -> str:
-    """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's
-    name has no hyphen."""
+    """Return the system of a run `<team>-<system>`; a system's name has no hyphen."""
     return escape_name(stem.rpartition("-")[2])
 
 

@@ -190,8 +190,7 @@ def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = Fal
 
 
 def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
-    """Read a CSV file's rows whose `column` is not in `names`, as strings; return an empty frame if
-    the file does not exist."""
+    """Read a CSV file's rows, as texts, whose `column` is not in `names`; no file, no rows."""
     if not file.exists():
         return pd.DataFrame()
     try:
@@ -206,8 +205,7 @@ def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.Dat
 def merge_rows(
     table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int
 ) -> str:
-    """Merge new rows, rounded to `digits` decimals, with previous rows; return CSV text sorted by
-    `column` as in `order`."""
+    """Return new rows, rounded, and previous ones as CSV text, `column` in the given order."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
     merged_rows = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])

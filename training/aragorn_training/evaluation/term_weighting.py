@@ -17,8 +17,7 @@ TokenSequences = Sequence[Sequence[str]]  # one sequence of words or tags per te
 def compute_component_metrics(
     gold_tags: TokenSequences, predicted_tags: TokenSequences
 ) -> dict[str, float]:
-    """Return precision, recall and F1 of components (same type and span), and token accuracy, in
-    percent, by name."""
+    """Return precision, recall and F1 of components, and token accuracy, in percent, by name."""
     gold_tags = [list(tags) for tags in gold_tags]
     predicted_tags = [list(tags) for tags in predicted_tags]
     precision, recall, f1, _ = precision_recall_fscore_support(
@@ -34,8 +33,7 @@ def compute_component_metrics(
 
 
 class MajorityTagger:
-    """Baseline that predicts a word's most frequent tag or, for an unseen word, the most frequent
-    tag of all words."""
+    """Baseline that predicts a word's most frequent tag, or that of all words if unseen."""
 
     def __init__(self, words: TokenSequences, tags: TokenSequences) -> None:
         """Count the tags of each normalised word; the first tag wins a tie."""
@@ -109,8 +107,7 @@ def _compute_precision_metrics(passage: LabelledWords, weights: np.ndarray) -> t
 
 
 class TermWeightBaselines:
-    """Baselines fitted to the words of training passages: a constant term weight, and a linear
-    regression on IDF."""
+    """Baselines of training passages: a constant weight, and a linear regression on IDF."""
 
     def __init__(self) -> None:
         self._passages = 0
@@ -119,8 +116,7 @@ class TermWeightBaselines:
         self._relevant: Counter[str] = Counter()  # occurrences labelled relevant
 
     def add(self, passage: LabelledWords) -> None:
-        """Count a training passage's words, in how many passages they occur, and how often they are
-        relevant."""
+        """Count a passage's words, how many passages have them, and how often they are relevant."""
         self._passages += 1
         self._document_frequencies.update({*passage.words})
         self._occurrences.update(passage.words)
@@ -129,14 +125,12 @@ class TermWeightBaselines:
         )
 
     def predict_constant(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict the mean label of the training words for every word: the constant with the least
-        squared error."""
+        """Predict the mean label of all training words: the best constant by squared error."""
         relevant_fraction = self._relevant.total() / max(1, self._occurrences.total())
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 
     def predict_from_idf(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict the label of every word by regression on its IDF, ln((N + 1) / (df + 1)) for df
-        of N training passages."""
+        """Predict labels by regression on IDF, ln((N + 1) / (df + 1)) for df of N passages."""
         vocabulary = list(self._occurrences)
         occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
         labels = np.array([self._relevant[word] for word in vocabulary]) / occurrences

@@ -18,8 +18,7 @@ EPSILON = 1e-12
 
 
 class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings for initialising SNRM's filters with centroids of word vectors (see
-    `initialise_from_clusters`)."""
+    """Settings for SNRM's filters as centroids of vectors, see `initialise_from_clusters`."""
 
     threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
     # exponent of a word's rarity; 0: all words have equal weight

@@ -33,8 +33,7 @@ class ProcessGroup:
     def backward(
         self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int
     ) -> float:
-        """Accumulate the gradients of a batch of example rows (B,) in micro-batches; return the
-        loss of the batch."""
+        """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
         total = 0.0
         for micro_batch in np.split(batch, range(micro_batch_size, len(batch), micro_batch_size)):
             loss = task.compute_loss(network, micro_batch, batch)

@@ -174,8 +174,7 @@ class _Run:
         baselines: BaselineMetrics,
         log_rows: list[dict[str, float]],
     ) -> None:
-        """Validate the selected network and write the final checkpoint, with baselines and log rows
-        in its metrics."""
+        """Validate the selected network and write its checkpoint with baselines and log."""
         curve = self.recipe.task.curve
         task = self.task
         metrics = task.validate_final(network, step)
@@ -191,8 +190,7 @@ class _Run:
 
 
 def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: ProcessGroup) -> None:
-    """Start or resume a training run and write the selected network as the final checkpoint; skip a
-    complete run."""
+    """Start or resume a training run and write the selected network; skip a complete run."""
     network = run.trainee.network
     recipe = run.recipe
     curve = run.recipe.task.curve
@@ -301,8 +299,7 @@ def save_network(
 
 
 def _find_omitted_tensors(network: Network, pretrained: PretrainedEncoder | None) -> set[str]:
-    """Return the names of frozen tensors that equal the pretrained encoder's; those of an initial
-    checkpoint may differ."""
+    """Return the frozen tensors that equal the encoder's; an initial checkpoint's may differ."""
     frozen_names = network.get_frozen_tensors()
     if not frozen_names or not pretrained:
         return set()

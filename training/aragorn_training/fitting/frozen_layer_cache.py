@@ -25,8 +25,7 @@ class FrozenLayerCache(nn.Module):
         self._cache: dict[bytes, Tensor] = {}
 
     def attach_to(self, bert: Any) -> None:
-        """Replace the frozen layers of another encoder, whose weights must be the same, by this
-        cache."""
+        """Replace the frozen layers of another encoder with the same weights by this cache."""
         bert.embeddings = self
         del bert.encoder.layer[: len(self.layers) - 1]
 
@@ -37,8 +36,7 @@ class FrozenLayerCache(nn.Module):
         position_ids: Tensor | None = None,
         **unused: object,
     ) -> Tensor:
-        """Return the vectors (R, T, E) of word pieces (R, T), 0 at padding; the arguments are those
-        of BERT embeddings."""
+        """Return vectors (R, T, E) of word pieces (R, T), 0 at padding, as BERT embeddings do."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = (
             torch.arange(input_ids.shape[1], device=input_ids.device)
@@ -53,8 +51,7 @@ class FrozenLayerCache(nn.Module):
         return vectors
 
     def _encode(self, text: Tensor) -> Tensor:
-        """Return the vectors (T, E) of a text from its ids, types and positions (3, T); compute and
-        cache them if necessary."""
+        """Return the vectors (T, E) of ids, types and positions (3, T), which are cached."""
         key = text.cpu().numpy().tobytes()
         if key not in self._cache:
             ids, types, positions = text[:, None]

@@ -36,8 +36,7 @@ BERT_FIELDS = (
 
 
 def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
-    """Raise InputError, with the command to run, if the recipe's examples or word vectors are
-    missing."""
+    """Raise InputError, with the command to run, if examples or word vectors are missing."""
     recipe.task.check_prepared(work_dir)
     if not issubclass(recipe.network_class, BERTNetwork):
         dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
@@ -64,24 +63,21 @@ def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> T
 
 
 class TextNetworkSpec(TaskSpec, frozen=True):
-    """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors
-    of normalised words."""
+    """Base of tasks whose networks start from an encoder or from vectors of normalised words."""
 
     version: ClassVar[int] = 1
 
     def build_network(
         self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path
     ) -> TrainableNetwork:
-        """Build a BERT network from a pretrained encoder, or any other network from word
-        vectors."""
+        """Build a BERT network from a pretrained encoder, or another one from word vectors."""
         if issubclass(recipe.network_class, BERTNetwork):
             return _build_bert_network(recipe, checkpoints_dir)
         return _build_word_network(recipe, vectors_dir)
 
 
 def instantiate(recipe: Recipe, derived_fields: dict[str, Any]) -> Network:
-    """Instantiate the network with the recipe's sizes and `derived_fields`; raise UsageError if a
-    value is invalid."""
+    """Instantiate the recipe's network with `derived_fields`; raise UsageError if invalid."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**derived_fields, **recipe.network))

@@ -39,8 +39,7 @@ TRANSFERRED_LAYERS = (
 
 
 class LanguageModel(TARGER):
-    """Bidirectional language model on a tagger's layers, with a projection per direction and shared
-    output embeddings."""
+    """Language model of both directions on a tagger's layers, with shared output embeddings."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -93,8 +92,7 @@ class LanguageModel(TARGER):
         return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
     def score_words(self, vectors: Tensor) -> Tensor:
-        """Return the scores (M, V) of all words for predicted `vectors` (M, E); -inf for padding
-        and the unknown word."""
+        """Return the scores (M, V) of all words for vectors (M, E); -inf for no known word."""
         scores = vectors @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
         scores[:, :FIRST_TERM_ID] = -torch.inf
         return scores

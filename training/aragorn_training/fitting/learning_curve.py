@@ -1,5 +1,4 @@
-"""Plot learning curves of loss, validation metrics and sparsity (Entezari 2020, figures
-4.2-4.9)."""
+"""Plot learning curves: loss, validation metrics and sparsity (Entezari 2020, figures 4.2-4.9)."""
 
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}
 
 @dataclass(frozen=True)
 class CurveSpec:
-    """Labels of a task's learning curve, and the rule that selects a network from the training
-    log."""
+    """Labels of a task's learning curve, and the rule that selects a network from the log."""
 
     loss_label: str
     measures: tuple[str, str, str]  # validation metrics to plot
@@ -23,14 +21,12 @@ class CurveSpec:
     keep_last: bool = False  # select the last network, not the best
 
     def select(self, rows: list[dict[str, float]]) -> dict[str, float]:
-        """Return the log row of the selected network: the best (the first if several tie) or the
-        last."""
+        """Return the log row of the selected network: the (first) best, or the last."""
         return rows[-1] if self.keep_last else max(rows, key=lambda row: row[self.selection_metric])
 
 
 def plot(title: str, curve: CurveSpec, rows: list[dict[str, float]]) -> bytes:
-    """Plot the rows of a training log over epochs, with the selected network marked; return a PNG
-    file."""
+    """Plot the rows of a training log over epochs, the selected one marked; return a PNG file."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     n_panels = 3 if colours else 2
     figure = create_figure(7, 3 * n_panels)

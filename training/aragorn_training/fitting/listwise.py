@@ -47,8 +47,7 @@ class TrainingLists:
 
 
 class ListwiseTask(Task[Ranker]):
-    """Base class of listwise tasks: training lists of rows of `train`, and held-out topics
-    (`validation`)."""
+    """Base of listwise tasks: lists of rows of `train`, and held-out topics (`validation`)."""
 
     def __init__(
         self,
@@ -69,8 +68,7 @@ class ListwiseTask(Task[Ranker]):
         self.validation_size = len(validation[["data", "topic"]].drop_duplicates())
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the batch loss; items are batched by length
-        across lists."""
+        """Return the micro-batch's share of the batch loss; items are batched by length."""
         labels, batch_labels = (
             torch.from_numpy(self._lists.labels[rows]).to(self._device)
             for rows in (micro_batch, batch)
@@ -99,8 +97,7 @@ class ListwiseTask(Task[Ranker]):
         return {LENGTH_BASELINE: average_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels, in
-        percent."""
+        """Measure Pearson, Spearman and Kendall correlations of scores and labels, in percent."""
         with use_evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
@@ -124,8 +121,7 @@ def compute_dense_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
-    """Deal a topic's items, sorted by score, in turn to ceil(items / size) lists; return the item
-    indices of each list."""
+    """Deal sorted items in turn to ceil(items / size) lists; return each list's indices."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]

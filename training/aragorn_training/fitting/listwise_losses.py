@@ -35,8 +35,7 @@ class ListwiseLoss:
         return self.sum_terms(labels, scores) / self.count_weights(labels)
 
     def sum_terms(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum of the loss terms, to be divided by `count_weights` of all labels
-        of the batch."""
+        """Return the weighted sum of terms, to be divided by `count_weights` of the batch."""
         return (
             self.compute_weights(labels)
             * self.compute_terms(labels, scores.masked_fill(labels < 0, 0))
@@ -58,8 +57,7 @@ def _sum_labels(labels: Tensor) -> Tensor:
 
 
 def _pairwise_differences(scores: Tensor) -> Tensor:
-    """Compute differences (B, n, n) of scores or labels within each list, first item minus
-    second."""
+    """Compute differences (B, n, n) of scores or labels in each list, first minus second."""
     return scores.unsqueeze(2) - scores.unsqueeze(1)
 
 
@@ -76,8 +74,7 @@ def _squared_margin_error(labels: Tensor, scores: Tensor) -> Tensor:
 
 
 def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute cross-entropies (B,) between the labels, normalised to a sum of 1, and the softmax of
-    the scores."""
+    """Compute cross-entropies (B,) of labels, normalised to sum 1, and softmax of scores."""
     is_padding = labels < 0
     sums = _sum_labels(labels)
     log_probabilities = (
@@ -89,8 +86,7 @@ def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
 
 
 def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute Plackett-Luce negative log-likelihoods (B,) of the label order, with ties broken at
-    random."""
+    """Compute Plackett-Luce negative log-likelihoods (B,) of the labels, ties at random."""
     is_item = labels >= 0
     # sampled on the CPU, to be the same with a GPU
     tie_breaks = torch.rand(labels.shape).to(labels.device)

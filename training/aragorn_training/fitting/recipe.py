@@ -1,5 +1,4 @@
-"""Define recipes: a network with its sizes, text lengths, optimisation settings and training
-task."""
+"""Define recipes: a network with sizes, text lengths, optimisation settings and training task."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return {self.get_table_name(): msgspec.to_builtins(self)}
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
-        """Raise ValueError if the task does not support the recipe's network or one of its
-        [training] settings."""
+        """Raise ValueError if the task does not support the network or a [training] setting."""
         name = recipe.ranker or recipe.tagger
         table = f"[{self.get_table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
@@ -158,8 +156,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         )
 
     def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:
-        """Return the name of the checkpoint to initialise the network from, or an empty string if
-        there is none."""
+        """Return the name of the checkpoint to initialise from; "": none."""
         return recipe.encoder.init_from
 
     def build_network(
@@ -171,19 +168,16 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
-        """Load the task's examples for a network; raise InputError if they are missing, damaged or
-        too few."""
+        """Load the examples; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 
     def load_or_train_weights(
         self, recipe: Recipe, network: Network, work_dir: Path, device: str
     ) -> None:
-        """Load weights cached in `work_dir`, or train them, if `is_trained_externally`; by default
-        do nothing."""
+        """Load weights cached in `work_dir`, or train them, if `is_trained_externally`."""
 
     def check_prepared(self, work_dir: Path) -> None:
-        """Raise InputError with the command to run if the examples (by default the tables of
-        `prepare pairs`) are missing."""
+        """Raise InputError with the command to run if the examples are missing."""
         read_prepared_manifest(work_dir)
 
 
@@ -199,8 +193,7 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
 
     @property
     def initial_checkpoint(self) -> str:
-        """Name of the checkpoint to initialise the network from, or an empty string if there is
-        none."""
+        """Name of the checkpoint to initialise the network from; "": none."""
         return self.task.get_initial_checkpoint(self)
 
     def to_provenance(self) -> dict[str, Any]:

@@ -29,8 +29,7 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def compute_loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the contribution (a scalar) of a micro-batch of example rows (b,) to the loss of
-        its batch (B,)."""
+        """Return a micro-batch's (b,) contribution, a scalar, to the loss of its batch (B,)."""
 
     @abstractmethod
     def measure_baselines(self) -> dict[str, dict[str, float]]:
@@ -38,18 +37,15 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Return metrics for the log; raise TrainingError if all validation scores are equal or a
-        score is not finite."""
+        """Return metrics; raise TrainingError if scores are not finite or all equal."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Return the selected network's metrics on all validation data; by default those of
-        `validate`."""
+        """Return the selected network's metrics on all data; by default those of `validate`."""
         return self.validate(network, step)
 
 
 def build_divergence_error(step: int, cause: str) -> TrainingError:
-    """Return the error for a non-finite value; `cause` says which, e.g. "a weight is not
-    finite"."""
+    """Return the error for a non-finite value; `cause`, e.g. "a weight is not finite"."""
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 
@@ -104,8 +100,7 @@ class LazyAdam(torch.optim.Adam):
 
 @dataclass(frozen=True)
 class TrainableNetwork:
-    """A network to train, its tokeniser, and the checkpoint class and provenance with which it is
-    saved."""
+    """A network to train with tokeniser, and checkpoint class and provenance to save it with."""
 
     checkpoint_class: type[NetworkCheckpoint[Any, Any]]
     network: Any
@@ -114,8 +109,7 @@ class TrainableNetwork:
     provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
     def check_trainable(self, epochs: int) -> bool:
-        """Return whether the network has trainable parameters; raise UsageError if `epochs`
-        contradicts this."""
+        """Return whether anything is trainable; raise UsageError if `epochs` contradicts this."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(
@@ -128,8 +122,7 @@ class TrainableNetwork:
         return is_trainable
 
     def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
-        """Build the optimiser of the trainable parameters, with a separate learning rate for the
-        pretrained encoder."""
+        """Build the optimiser, with a separate learning rate for the pretrained encoder."""
         trainable_parameters = {
             name: parameter
             for name, parameter in self.network.named_parameters()

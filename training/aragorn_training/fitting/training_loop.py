@@ -1,5 +1,4 @@
-"""Train a network: the schedule, the state from which a stopped run resumes, and the loop over
-steps."""
+"""Train a network: schedule, state from which a stopped run resumes, and loop over steps."""
 
 import io
 import json
@@ -34,8 +33,7 @@ CURVE_FILE = "curve.png"
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batches, learning rates and validation steps of a training run, determined by recipe and
-    number of examples."""
+    """Batches, learning rates and validation steps, determined by recipe and examples."""
 
     recipe: Recipe
     example_count: int
@@ -52,8 +50,7 @@ class Schedule:
         return min(max_steps, self.recipe.training.max_steps or max_steps)
 
     def batch(self, step: int) -> np.ndarray:
-        """Return the example rows (B,) of a step, counted from 0; each epoch has another random
-        order."""
+        """Return the example rows (B,) of a step, from 0; each epoch has another order."""
         epoch, position = divmod(step, self.steps_per_epoch)
         size = self.recipe.training.batch_size
         return _shuffle_epoch(self.example_count, self.recipe.seed, epoch)[
@@ -83,8 +80,7 @@ def _shuffle_epoch(size: int, seed: int, epoch: int) -> np.ndarray:
 
 @dataclass
 class TrainingState:
-    """Progress of a training run, saved with the states of network, optimiser and random
-    generators."""
+    """Progress of training, saved with the states of network, optimiser and generators."""
 
     fingerprint: str  # hash of everything the run depends on
     step: int = 0
@@ -143,8 +139,7 @@ class TrainingState:
     def restore(
         self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer
     ) -> None:
-        """Restore a run from the result of `load`; no random number may be drawn before the next
-        step."""
+        """Restore the result of `load`; draw no random number before the next step."""
         network.load_state_dict(content["network"])
         optimiser.load_state_dict(content["optimiser"])
         torch.set_rng_state(content["random"]["cpu"])
@@ -200,8 +195,7 @@ def take_step(
     micro_batch_size: int,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> float:
-    """Take one optimiser step over a batch of example rows (B,) in micro-batches; return the
-    loss."""
+    """Take one optimiser step over a batch of example rows (B,); return the loss."""
     loss = processes.backward(network, task, batch, micro_batch_size)
     optimiser.step()
     optimiser.zero_grad()

@@ -1,5 +1,4 @@
-"""Validate rankers on 5 positives and 100 negatives per query, or on all premises (Entezari 2020,
-sections 3.3, 4.2)."""
+"""Validate rankers on candidates or all premises (Entezari 2020, sections 3.3, 4.2)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,8 +55,7 @@ def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, f
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Return metrics, and whether every query has equal scores only; raise FloatingPointError if a
-    score is not finite."""
+    """Return metrics, and whether all scores are equal; raise FloatingPointError if not finite."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -91,8 +89,7 @@ def build_ranker_scorer(ranker: Ranker, device: str) -> CandidateScorer:
 
 
 def build_encoder_scorer(pretrained: PretrainedEncoder, device: str) -> CandidateScorer:
-    """Return a scorer by the cosine of query and premise, mean-pooled by the encoder before
-    fine-tuning (baseline)."""
+    """Return the baseline scorer: cosine of query and premise by the encoder as it is."""
     from aragorn.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))
@@ -101,8 +98,7 @@ def build_encoder_scorer(pretrained: PretrainedEncoder, device: str) -> Candidat
 
 
 def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
-    """Score candidates by BM25 with statistics of the validation split and of all candidates
-    (baseline)."""
+    """Score candidates by BM25 with statistics of all validation premises (baseline)."""
     bm25 = BM25Okapi(queries.premise_words)
     return np.array(
         [
@@ -169,8 +165,7 @@ def _score_all(
 def measure_latent_sparsity(
     ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: str
 ) -> dict[str, float]:
-    """Return the percentages of zeros in latent vectors, for queries and for candidates (Entezari
-    2020, eq. 3.19)."""
+    """Return the percentages of zeros in latent vectors of texts (Entezari 2020, eq. 3.19)."""
     percentages = {}
     for name, texts, rows in (
         ("query sparsity", queries.queries, query_rows),

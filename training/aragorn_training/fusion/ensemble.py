@@ -1,5 +1,4 @@
-"""Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020,
-sections 3.6 and 4.5)."""
+"""Fit an ensemble: linear regression over networks' scores (Entezari 2020, sections 3.6, 4.5)."""
 
 import logging
 from collections.abc import Mapping
@@ -7,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
@@ -19,19 +17,12 @@ from aragorn.fusion.weighted_sum import Member, WeightedSum
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.storage.checkpoint_directory import (
-    CARD,
-    CONFIG,
-    METRICS,
-    encode_json,
-    write_with_provenance,
-)
 from aragorn.systems.catalogue import SYSTEMS, System
 from aragorn.systems.execution import CheckpointStore
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
-from aragorn_training.cards import ARGS_ME_CREDIT, render_card
+from aragorn_training.cards import ARGS_ME_CREDIT, write_fitted
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
@@ -117,7 +108,16 @@ def fit_ensemble(
         "non_negative": non_negative,
         "validation": candidates.names,
     }
-    save_ensemble(output, model, metrics, provenance)
+    write_fitted(
+        output,
+        model,
+        metrics,
+        provenance,
+        "ensemble",
+        name=get_printable_name(output),
+        model=model,
+        data=ARGS_ME_CREDIT,
+    )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
         output,
@@ -175,8 +175,7 @@ def _score_validation(
 
 
 def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
-    """Return cross-validated scores (queries, candidates): a fold's queries are scored by a
-    regression fitted without them."""
+    """Return cross-validated scores (queries, candidates), each by a fit without its fold."""
     held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
     folds = assign_folds(len(held_out_scores))
@@ -225,20 +224,3 @@ def fit_weighted_sum(
     model = fit_linear(regression, list(scores), features, labels)
     r2 = round(float(r2_score(labels, model.score(features))), 4)
     return build_model(model.intercept, model.weights), {"pairs": len(labels), "R²": r2}
-
-
-def save_ensemble(
-    directory: Path, model: WeightedSum, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
-) -> None:
-    """Save an ensemble's checkpoint atomically; raise OutputError if it cannot be written."""
-    values = {
-        "name": get_printable_name(directory),
-        "model": model,
-        "metrics": metrics,
-        "provenance": provenance,
-    }
-    card = render_card("ensemble", **values, data=ARGS_ME_CREDIT).encode()
-    config = encode_json(msgspec.to_builtins(model))
-    write_with_provenance(
-        directory, {CONFIG: config, METRICS: encode_json(metrics), CARD: card}, provenance
-    )

@@ -24,8 +24,14 @@ from aragorn_training.evaluation.evaluate import (
     get_evaluated_topics,
 )
 from aragorn_training.evaluation.folds import assign_folds
-from aragorn_training.fusion.labels import LabelledPool, Learner
-from aragorn_training.fusion.learners import LinearModel, fit_lambdamart, fit_ranknet, fit_ridge
+from aragorn_training.fusion.learners import (
+    LabelledPool,
+    Learner,
+    LinearModel,
+    fit_lambdamart,
+    fit_ranknet,
+    fit_ridge,
+)
 from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTSettings
 from aragorn_training.mapping import map_cached
 
@@ -259,7 +265,6 @@ def compute_features(
     max_log_length: float | None,
     pairs: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Return pairs `qid docno` with the members' scores and, if it has a maximum, the log
-    length."""
+    """Return pairs `qid docno` with the members' scores and, if capped, the log length."""
     scores = stage.score_members(execution, pool_depths, pairs)
     return scores if max_log_length is None else add_log_lengths(execution, scores, max_log_length)

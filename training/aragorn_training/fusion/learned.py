@@ -13,17 +13,10 @@ from aragorn.errors import UsageError
 from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
 from aragorn.storage.atomic_files import create_directory
-from aragorn.storage.checkpoint_directory import (
-    CARD,
-    CONFIG,
-    METRICS,
-    encode_json,
-    write_with_provenance,
-)
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.execution import CheckpointStore, Execution
-from aragorn_training import cards
+from aragorn_training.cards import JUDGED_CREDIT, write_fitted
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import check_overlap
@@ -35,8 +28,7 @@ from aragorn_training.evaluation.significance import (
 )
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from aragorn_training.fusion.evaluation import FusionEvaluation
-from aragorn_training.fusion.labels import LabelledPool
-from aragorn_training.fusion.learners import LinearModel
+from aragorn_training.fusion.learners import LabelledPool, LinearModel
 from aragorn_training.fusion.recipe import RIDGE, FusionRecipe
 
 VERSION = 1  # of models fitted to the same scores
@@ -99,17 +91,16 @@ def fit_fusion(
     create_directory(tables_dir)
     for label, frame in frames.items():
         result_tables.write_csv(tables_dir / f"{label}.csv", frame, 6)
-    card = render_card(
-        name, model, frames[f"{name}_weights"], frames[f"{name}_learners"], metrics, provenance
+    ablation = frames[f"{name}_ablation"]
+    write_fitted(
+        output,
+        model,
+        metrics,
+        provenance,
+        "fusion",
+        {ABLATION_PLOT: plot_ablation(ablation)} if len(ablation) else {},
+        **describe_model(name, model, frames[f"{name}_weights"], frames[f"{name}_learners"]),
     )
-    contents = {
-        CONFIG: encode_json(msgspec.to_builtins(model)),
-        METRICS: encode_json(metrics),
-        CARD: card.encode(),
-    }
-    if len(frames[f"{name}_ablation"]):
-        contents[ABLATION_PLOT] = plot_ablation(frames[f"{name}_ablation"])
-    write_with_provenance(output, contents, provenance)
     log.info("%s: score = %s", output, model.format_formula())
     return frames
 
@@ -251,38 +242,30 @@ def _tabulate_weights(ridge: LinearModel, bootstrap_models: list[LinearModel]) -
     return pd.DataFrame(rows, columns=["feature", "weight"]).assign(ci_low=low, ci_high=high)
 
 
-def render_card(
-    name: str,
-    model: WeightedSum,
-    weights: pd.DataFrame,
-    learners: pd.DataFrame,
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-) -> str:
-    """Render a fusion's card from its tables `<name>_weights` and `<name>_learners`."""
-    return cards.render_card(
-        "fusion",
-        name=name,
-        features=model.feature_description,
-        weights=weights.to_dict("records"),
-        pool_depths=model.pool_depths,
-        checkpoints=model.member_fingerprints,
-        learners={
+def describe_model(
+    name: str, model: WeightedSum, weights: pd.DataFrame, learners: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the variables of a fusion's card, from its tables `_weights` and `_learners` among
+    others."""
+    return {
+        "name": name,
+        "features": model.feature_description,
+        "weights": weights.to_dict("records"),
+        "pool_depths": model.pool_depths,
+        "checkpoints": model.member_fingerprints,
+        "learners": {
             learner: _format_cells(rows)
             for learner, rows in learners.groupby("learner", sort=False)
         },
-        metrics=metrics,
-        evaluations=EVALUATIONS,
-        measures=HEADLINE_MEASURES,
-        ablation_plot=ABLATION_PLOT,
-        data=cards.JUDGED_CREDIT,
-        provenance=provenance,
-    )
+        "evaluations": EVALUATIONS,
+        "measures": HEADLINE_MEASURES,
+        "ablation_plot": ABLATION_PLOT,
+        "data": JUDGED_CREDIT,
+    }
 
 
 def _format_cells(rows: pd.DataFrame) -> dict[str, str]:
-    """Format each measure's mean and, for learners other than ridge regression, the interval of the
-    difference from it."""
+    """Format means and, for learners other than ridge, the interval of their difference."""
     return {
         str(row.measure): f"{row.mean:.3f}"
         + ("" if row.learner == RIDGE else f" ({row.ci_low:+.3f} to {row.ci_high:+.3f})")

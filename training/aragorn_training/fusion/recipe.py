@@ -61,8 +61,7 @@ class RankNetSettings(
 
 
 class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Recipe of a learned fusion: its members, the settings of its fit, and the variants compared
-    with it."""
+    """Recipe of a learned fusion: members, settings of its fit, and the variants to compare."""
 
     members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems
@@ -77,8 +76,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def build_model(
         self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float
     ) -> WeightedSum:
-        """Build the model of the recipe's features, members sorted; raise ValueError if the pool
-        has no member."""
+        """Build the model, members sorted; raise ValueError if the pool has no member."""
         rounded_weights = {
             name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()
         }
@@ -100,14 +98,12 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def feature_names(self) -> list[str]:
-        """Names of the features: the members, sorted, then the length feature if `max_log_length`
-        is set."""
+        """Names of the features: sorted members, then the length feature if it has a cap."""
         return sorted(self.members) + [LENGTH_FEATURE] * (self.max_log_length is not None)
 
 
 def read_recipe(name: str) -> FusionRecipe:
-    """Read a recipe by its name in training/aragorn_training/configs/fusions or by path; raise
-    UsageError if it is missing or invalid."""
+    """Read a recipe by name or path; raise UsageError if it is missing or invalid."""
     path, values = configs.read("fusion", name)
     recipe = configs.convert(path, values, FusionRecipe)
     members = [*recipe.members, *recipe.candidates]

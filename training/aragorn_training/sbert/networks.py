@@ -1,5 +1,4 @@
-"""Build teachers (cross-encoders) and students (bi-encoders), score pairs with them, and serialise
-their weights."""
+"""Build teachers (cross-encoders) and students (bi-encoders), score pairs, serialise weights."""
 
 import logging
 from dataclasses import dataclass
@@ -87,23 +86,20 @@ def build_network(
 
 
 def build_frozen_layers(encoder: Path, training: TrainingConfig, device: str) -> FrozenLayerCache:
-    """Build the frozen layers, with a cache of their outputs, that bi-encoders with these settings
-    share."""
+    """Build the cached frozen layers that bi-encoders with these settings share."""
     return FrozenLayerCache(
         get_encoder(build_network(encoder, training, 0, device)), training.frozen_blocks
     )
 
 
 def predict_labels(model: Network, pairs: pd.DataFrame, training: TrainingConfig) -> np.ndarray:
-    """Return a teacher's labels (pairs,) float32 of pairs `first second`, computed in the precision
-    of training."""
+    """Return a teacher's labels (pairs,) float32 of pairs, in the precision of training."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
         return score_pairs(model, pairs)
 
 
 def score_pairs(model: Network, pairs: pd.DataFrame) -> np.ndarray:
-    """Return scores (pairs,) float32 of pairs `first second`: in [0, 1] for a cross-encoder,
-    cosines for a bi-encoder."""
+    """Return scores (pairs,) float32: in [0, 1] of a cross-encoder, cosines of a bi-encoder."""
     if isinstance(model, CrossEncoder):
         text_pairs = list(zip(pairs["first"], pairs["second"], strict=True))
         return np.asarray(model.predict(text_pairs, batch_size=BATCH_SIZE, show_progress_bar=False))
@@ -114,8 +110,7 @@ def score_pairs(model: Network, pairs: pd.DataFrame) -> np.ndarray:
 
 
 def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
-    """Encode texts as unit vectors (texts, dimensions) float32 with a bi-encoder; raise TypeError
-    for a cross-encoder."""
+    """Encode texts as unit vectors (texts, dimensions) float32; TypeError for a cross-encoder."""
     if not isinstance(model, SentenceTransformer):
         raise TypeError("a cross-encoder cannot encode single texts; use score_pairs")
     return np.asarray(
@@ -139,8 +134,7 @@ def serialise_trainable_state(model: Network) -> bytes:
 
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
-    """Load weights serialised by `serialise_trainable_state`; raise ValueError if their names do
-    not match the network."""
+    """Load the weights of `serialise_trainable_state`; raise ValueError if names differ."""
     missing_names, unknown_names = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
     if unknown_names or trainable & {*missing_names}:
@@ -156,8 +150,7 @@ def get_encoder(model: Network) -> Any:
 
 
 def _freeze(module: torch.nn.Module) -> None:
-    """Freeze layers and disable their dropout, which would take a third of a training step's
-    time."""
+    """Freeze layers and disable their dropout, which would take a third of a step's time."""
     module.requires_grad_(False)
     for submodule in module.modules():
         if isinstance(submodule, torch.nn.Dropout):

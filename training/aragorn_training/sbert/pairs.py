@@ -18,8 +18,7 @@ from aragorn_training.data.work_directory import iter_rows
 
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
-    """Load the arguments of a split, `docno conclusion normalised_conclusion premise negatives`,
-    from `work_dir`."""
+    """Load a split as `docno conclusion normalised_conclusion premise negatives`."""
     table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
     truncated_conclusions = {
         text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query)

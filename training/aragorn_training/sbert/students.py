@@ -1,5 +1,4 @@
-"""Train and compare Augmented SBERT students (Thakur et al. 2021) on gold pairs, silver pairs or
-both from args.me."""
+"""Train Augmented SBERT students (Thakur et al. 2021) on gold, silver or both pairs of args.me."""
 
 import logging
 import sys
@@ -44,8 +43,7 @@ TEACHER_LEARNING_RATE = 1e-4
 
 
 class StudentPairSettings(Protocol):
-    """Interface of the settings that determine the training pairs and the teacher that labels
-    them."""
+    """Interface of the settings of the training pairs and of the teacher that labels them."""
 
     @property
     def gold_arguments(self) -> int: ...  # at most; each yields a positive and a negative gold pair
@@ -61,8 +59,7 @@ class StudentPairSettings(Protocol):
 
 
 class TrainingVariant(NamedTuple):
-    """Loss and pairs that a network is trained on; without a loss, the network is the pretrained
-    encoder."""
+    """Loss and pairs that a network is trained on; without a loss, the encoder as it is."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
@@ -82,14 +79,12 @@ class StudentResult(msgspec.Struct):
 
 
 class StudentTraining:
-    """Training of one network per TrainingVariant; networks are trained on demand and cached in the
-    working directory."""
+    """Training of a network per TrainingVariant, on demand and cached in the work directory."""
 
     def __init__(
         self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: str
     ) -> None:
-        """Load the arguments prepared by `prepare pairs`; networks and silver pairs are built on
-        demand."""
+        """Load the arguments of `prepare pairs`; networks and silver pairs come on demand."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
         self._train_arguments, validation = (
@@ -177,8 +172,7 @@ class StudentTraining:
         return self._teacher.folder if variant == TEACHER else self._encoder
 
     def _build_training_config(self, variant: TrainingVariant) -> TrainingConfig:
-        """Return the training settings of a variant; attention dropout is disabled, as this is
-        faster on long texts."""
+        """Return a variant's settings, without attention dropout, which is slow on long texts."""
         lengths = self._recipe.lengths
         encoder = self._recipe.encoder
         training = self._recipe.training
@@ -206,8 +200,7 @@ class StudentTraining:
 
     @cached_property
     def silver(self) -> pd.DataFrame:
-        """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not
-        cached."""
+        """Silver pairs `first second label`, labelled by the teacher, trained if not cached."""
         pairs = retrieve_unlabelled_pairs(
             self._train_arguments, self.gold, self._settings.bm25_depth
         )
@@ -235,8 +228,7 @@ def load_or_train_student(
     work_dir: Path,
     device: str,
 ) -> None:
-    """Load the weights of a student into `ranker`; train the student first if it is not cached in
-    `work_dir`."""
+    """Load a student's weights into `ranker`; train it first if they are not cached."""
     student_encoder = networks.get_encoder(
         StudentTraining(work_dir, recipe, pairs, device).load_or_train(student)
     )

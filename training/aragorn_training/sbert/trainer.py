@@ -58,8 +58,7 @@ class TrainingSetup:
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
     def build_initial_network(self, seed: int) -> Network:
-        """Build the network before its first step; `seed` initialises a cross-encoder's
-        head."""
+        """Build the network before its first step; `seed` sets a cross-encoder's head."""
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
@@ -133,8 +132,7 @@ class TrainingSetup:
 
 
 def _run_trainer(trainer: Any, state_dir: Path | None = None) -> None:
-    """Run a trainer, resumed from STATE_FILES in `state_dir` unless None, and remove autocast from
-    the network's `forward`."""
+    """Run a trainer, resumed from `state_dir` unless None, and remove autocast afterwards."""
     trainer.train(resume_from_checkpoint=str(state_dir) if state_dir else None)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
@@ -149,8 +147,7 @@ class LengthBucketSampler(DefaultBatchSampler):
         self._lengths = np.array([max(len(first), len(second)) for first, second in pairs])
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield batches of pair indices in a new order per epoch; pairs are sorted by length within
-        each bucket."""
+        """Yield batches of pairs in a new order per epoch, sorted by length in each bucket."""
         rng = np.random.default_rng([self.seed, self.epoch])
         order = rng.permutation(len(self._lengths))
         batches: list[list[int]] = []
@@ -177,8 +174,7 @@ class _StopAfter(TrainerCallback):
 
 
 class _MinimalTrainer(BaseTrainer):
-    """Trainer that saves only the trainable weights and writes no model card (the library's card
-    queries the Hub)."""
+    """Trainer that saves trainable weights only and no model card, which queries the Hub."""
 
     model: Any
 
@@ -195,8 +191,7 @@ class _MinimalTrainer(BaseTrainer):
 
 
 class _CrossEncoderTrainer(_MinimalTrainer, CrossEncoderTrainer):
-    """The library's trainer of cross-encoders (teachers) with the checkpoints of
-    `_MinimalTrainer`."""
+    """The library's trainer of cross-encoders with the checkpoints of `_MinimalTrainer`."""
 
 
 class _BiEncoderTrainer(_MinimalTrainer, SentenceTransformerTrainer):

@@ -1,5 +1,4 @@
-"""Validate a network on the validation conclusions: retrieval over all premises, and MAP over the
-candidates of each."""
+"""Validate a network on validation conclusions: all premises, and MAP of the candidates of each."""
 
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,7 @@ LIBRARY_METRICS = {
 
 
 class ConclusionValidator:
-    """Validator of teachers and students on the validation conclusions, which have five relevant
-    premises each."""
+    """Validator on the validation conclusions, which have five relevant premises each."""
 
     def __init__(
         self,
@@ -38,8 +36,7 @@ class ConclusionValidator:
         tokeniser: WordPieceTokeniser,
         settings: CandidateSettings,
     ) -> None:
-        """Build the validator from the training and validation arguments that `load_arguments` has
-        loaded from `work_dir`."""
+        """Build the validator from arguments that `load_arguments` has loaded."""
         self._conclusions = (
             validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
         )
@@ -60,8 +57,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def measure_retrieval(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, encoded in bfloat16 if
-        `bfloat16` is true."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(
@@ -75,8 +71,7 @@ class ConclusionValidator:
         }
 
     def measure_map_at_20(self, model: Network, bfloat16: bool) -> float:
-        """Return MAP@20 (percent) over each conclusion's candidates, scored in bfloat16 if
-        `bfloat16` is true."""
+        """Return MAP@20 (percent) over each conclusion's candidates."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]

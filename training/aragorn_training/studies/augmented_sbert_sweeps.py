@@ -1,5 +1,4 @@
-"""Vary one setting of Augmented SBERT at a time, as in Thakur et al. (2021), tables 5 and 9 to 12
-and figures 1 and 6."""
+"""Vary one setting of Augmented SBERT at a time (Thakur et al. 2021, tables 5, 9-12)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

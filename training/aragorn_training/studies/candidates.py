@@ -136,8 +136,7 @@ def _score_length(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndar
 
 
 def _build_negative_count_scorer(work_dir: Path) -> CandidateScorer:
-    """Return a scorer that ranks premises first that are never a negative in training, whatever the
-    query."""
+    """Return a scorer that ranks premises by how rarely they are negatives in training."""
     rows = iter_rows(work_dir / "train.words.parquet", ["negatives"], work_dir)
     counts = Counter(row["negatives"][0] for row in rows)
 

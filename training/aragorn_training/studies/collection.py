@@ -10,7 +10,7 @@ from aragorn.io.collection import select_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import find_corpus_files, read_arguments, read_documents
 from aragorn.options import option
-from aragorn_training.evaluation.exclusion import read_docnos
+from aragorn_training.evaluation.overlap import read_docnos
 from aragorn_training.options import (
     InputOptions,
     NamedQrelsOptions,

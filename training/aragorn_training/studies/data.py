@@ -1,5 +1,4 @@
-"""Describe the data and settings compared with Thakur et al. (2021) and Favreau et al. (2022):
-sizes, lengths and labels."""
+"""Describe data and settings compared with Thakur et al. (2021) and Favreau et al. (2022)."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, replace

@@ -1,5 +1,4 @@
-"""Compare document enrichments with unenriched documents under identical retrieval models,
-cross-validated over topics."""
+"""Compare document enrichments under identical retrieval models, cross-validated over topics."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -112,8 +111,7 @@ def run(options: Options) -> pd.DataFrame:
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
-    """Add Holm-corrected p values per topic set and measure over the rows of `enrichments`; leave
-    NaN in the other rows."""
+    """Add Holm-corrected p per topic set and measure over `enrichments`; others have NaN."""
     by_measure = table[table["enrichment"].isin(enrichments)].groupby(["topics", "measure"])
     corrected_p = {
         f"{test}_holm": by_measure[test].transform(lambda p: apply_holm_correction(p.to_numpy()))

@@ -1,5 +1,4 @@
-"""Tabulate document lengths before and after enrichment, as in tables 4.1 and 4.2 of Hollatz
-2022."""
+"""Tabulate document lengths before and after enrichment (Hollatz 2022, tables 4.1, 4.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""Describe corpus, candidates and rankings of the networks as Entezari 2020 does (chapters 3 and 4,
-appendix A)."""
+"""Describe corpus, candidates and rankings of the networks (Entezari 2020, chapters 3 and 4)."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -105,8 +104,7 @@ def run(options: Options) -> Result:
 
 
 def plot_learning_curves(checkpoints: Path) -> bytes:
-    """Plot loss and validation MAP@20 of the networks in one sheet of panels (Entezari 2020,
-    figures 4.2 to 4.9)."""
+    """Plot loss and validation MAP@20 of all networks (Entezari 2020, figures 4.2 to 4.9)."""
     n_rows = -(-len(ENSEMBLE_MEMBERS) // N_SHEET_COLUMNS)
     figure = create_figure(4 * N_SHEET_COLUMNS, 3 * n_rows)
     for name, axes in zip(
@@ -205,8 +203,7 @@ def _tabulate_similarity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
 
 
 def _evaluate(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> Iterator[Row]:
-    """Compute Touché's nDCG@5 of each run, over the topics with a judged document in the top five,
-    and their number."""
+    """Compute Touché's nDCG@5 of each run, and the number of topics that have a value."""
     for name, run in runs.items():
         values = evaluate_run(run, qrels)[[TOUCHE_NDCG]]
         yield Row("evaluation", name, TOUCHE_NDCG, *bootstrap_means(values).loc[TOUCHE_NDCG])

@@ -1,5 +1,4 @@
-"""Count DeepCT's passages without a relevant word, by the arguments that are kept (Hollatz 2022,
-section 3.2)."""
+"""Count DeepCT's passages without a relevant word (Hollatz 2022, section 3.2)."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,4 @@
-"""Compare the ranks and the query term frequencies of documents before and after an enrichment
-(Hollatz 2022, section 5.2)."""
+"""Compare ranks and term frequencies before and after an enrichment (Hollatz 2022, sec. 5.2)."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,4 @@
-"""Compare measures of the similarity of conclusions, by which negatives are sampled (Entezari 2020,
-section 3.2.5)."""
+"""Compare similarities by which negatives are sampled (Entezari 2020, section 3.2.5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,8 +93,7 @@ def run(options: Options) -> pd.DataFrame:
 
 
 def _average_vectors(texts: Sequence[str], vectors_dir: Path) -> np.ndarray:
-    """Average the vectors of each text's known words; return an array (texts, dimensions), 0 for
-    texts without known words."""
+    """Average the vectors (texts, dimensions) of each text's known words; 0 without any."""
     vocabulary, vectors = load_vectors(vectors_dir)
     averages = np.zeros((len(texts), vectors.shape[1]))
     for row, text in enumerate(texts):

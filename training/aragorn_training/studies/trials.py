@@ -42,8 +42,7 @@ class Trial(NamedTuple):
 
     @property
     def run_name(self) -> str:
-        """Name of the training run and of its checkpoint: the trial's name and, unless it is 0, the
-        seed."""
+        """Name of the run and of its checkpoint: the trial's, and the seed unless it is 0."""
         return f"{self.name}-seed{self.recipe.seed}" if self.recipe.seed else self.name
 
 

@@ -1,5 +1,4 @@
-"""Load recipes and find their training tasks; the module of a task has the name of the task's table
-in a recipe."""
+"""Load recipes and find their tasks; a task's module has the name of its table in recipes."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -27,8 +26,7 @@ def list_task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Return the spec class of the task table among a recipe's keys (none: DEFAULT_TASK); raise
-    ValueError for several."""
+    """Return the spec class of the task table among a recipe's keys; ValueError for several."""
     tables = [name for name in list_task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(
@@ -47,15 +45,13 @@ def find_task_tables(network: str) -> list[str]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """Load a recipe by its name in training/aragorn_training/configs/recipes or by path; raise
-    UsageError if it is missing or malformed."""
+    """Load a recipe by name or path; raise UsageError if it is missing or malformed."""
     path, values = configs.read("recipe", name)
     return build_recipe(path, values)
 
 
 def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
-    """Build a recipe from TOML values; raise UsageError, which names `path`, if they are
-    malformed."""
+    """Build a recipe from TOML values; raise UsageError with `path` if they are malformed."""
     with configs.locate_errors(path):
         spec = find_task_spec(values)
         table = spec.get_table_name()
@@ -69,8 +65,7 @@ def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
 
 
 def _check_network_settings(recipe: Recipe) -> None:
-    """Raise ValueError if [network], [lengths], [encoder] or max_terms do not suit the recipe's
-    network."""
+    """Raise ValueError if a table or max_terms does not suit the recipe's network."""
     network_class = recipe.network_class
     hints = {
         name: hint

@@ -1,5 +1,4 @@
-"""Load the weights of an Augmented SBERT student, trained by training/aragorn_training/sbert, and
-validate the student."""
+"""Load the weights of an Augmented SBERT student, see aragorn_training.sbert, and validate it."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -12,8 +11,7 @@ from aragorn_training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 
 class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
-    """Settings of an Augmented SBERT student; [encoder] sets the student's learning rate and frozen
-    layers."""
+    """Settings of an Augmented SBERT student, with learning rate and layers of [encoder]."""
 
     version: ClassVar[int] = 1
 
@@ -32,15 +30,13 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> PairwiseTask:
-        """Load the pairwise task for validation only; `load_or_train_weights` builds the student's
-        training pairs."""
+        """Load the pairwise task, for validation only."""
         return PairwiseTask.load(recipe, trainee, work_dir, device)
 
     def load_or_train_weights(
         self, recipe: Recipe, network: Network, work_dir: Path, device: str
     ) -> None:
-        """Load the student's weights into the network; train the student first if its weights are
-        not cached in `work_dir`."""
+        """Load the student's weights into the network; train it first if they are not cached."""
         from aragorn_training.sbert import students  # slow import
 
         students.load_or_train_student(

@@ -28,8 +28,7 @@ from aragorn_training.tasks.pairs import PairwiseTask, l1_norm
 
 
 class ContrastiveSpec(TextNetworkSpec, frozen=True):
-    """Settings of training with in-batch negatives and weak labels; the candidates are the premises
-    of the micro-batch."""
+    """Settings of training with weak labels and the micro-batch's premises as negatives."""
 
     version: ClassVar[int] = 1
 
@@ -56,8 +55,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
 
 
 class ContrastiveTask(PairwiseTask):
-    """Training pairs, whose negatives are premises of other conclusions in the micro-batch, and
-    validation queries."""
+    """Training pairs with negatives from the micro-batch, and validation queries."""
 
     def __init__(
         self,
@@ -85,8 +83,7 @@ class ContrastiveTask(PairwiseTask):
         self._collection_probabilities = frequencies / frequencies.sum()
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the batch loss; other micro-batches provide no
-        negatives."""
+        """Return the micro-batch's contribution to the loss, with negatives of its own only."""
         assert isinstance(ranker, LatentRanker)
         lengths = self._pairs.premises.lengths.numpy()[micro_batch]
         # texts of similar length are encoded together

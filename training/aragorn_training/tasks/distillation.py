@@ -1,5 +1,4 @@
-"""Distil a teacher's scores listwise; Spearman's correlation on held-out titles selects the
-checkpoint."""
+"""Distil a teacher's scores listwise; Spearman on held-out titles selects the checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -33,8 +32,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> ListwiseTask:
-        """Load the scored documents and hold out some titles; raise InputError if there are fewer
-        than two titles."""
+        """Load the scored documents, some titles held out; InputError for fewer than two."""
         table, manifest = load_table(work_dir)
         titles = table["topic"].unique()
         if len(titles) < 2:
@@ -61,8 +59,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
 
 
 class DistillationTask(ListwiseTask):
-    """Training lists of documents, scored by a teacher for debate titles, and held-out titles for
-    validation."""
+    """Training lists scored by a teacher for debate titles, and held-out titles."""
 
     metrics_description = (
         "Percent, mean over held-out debate titles: correlation with the teacher's scores."
@@ -70,6 +67,5 @@ class DistillationTask(ListwiseTask):
 
 
 def _shift_to_zero(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return the scores of a list's items minus the lowest of the topic's `scores`, as labels must
-    not be negative."""
+    """Return a list's scores minus the topic's lowest, as labels must not be negative."""
     return np.asarray(scores[indices] - scores.min())

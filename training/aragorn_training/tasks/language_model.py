@@ -35,8 +35,7 @@ VALIDATION_BATCH_SIZE = 8
 
 
 class LanguageModelSpec(TaskSpec, frozen=True):
-    """Settings of pre-training a tagger as a language model; a training example is a group of
-    passages of similar length."""
+    """Settings of pre-training as a language model; an example is a group of passages."""
 
     version: ClassVar[int] = 1
 
@@ -65,8 +64,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     def build_network(
         self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path
     ) -> TrainableNetwork:
-        """Build a language model whose input and output vectors are initialised with the word
-        vectors."""
+        """Build a language model with the word vectors as input and output vectors."""
         vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
@@ -103,8 +101,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
 
 class LanguageModelTask(Task[LanguageModel]):
-    """Training passages for next- and previous-word prediction, and held-out passages for
-    validation."""
+    """Training passages for prediction of next and previous words, and held-out passages."""
 
     metrics_description = "Percent of the words of held-out premises that are predicted from the words before (or after) them."
 
@@ -137,8 +134,7 @@ class LanguageModelTask(Task[LanguageModel]):
     def compute_loss(
         self, network: LanguageModel, micro_batch: np.ndarray, batch: np.ndarray
     ) -> Tensor:
-        """Return the micro-batch's contribution to the batch's mean loss over groups and
-        directions."""
+        """Return the micro-batch's contribution to the mean loss over groups and directions."""
         device = network.output_embedding.weight.device
         distribution = self._sampling_distribution.to(device)
         log_expected_counts = self._log_expected_counts.to(device)
@@ -172,8 +168,7 @@ class LanguageModelTask(Task[LanguageModel]):
         }
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
-        """Measure the accuracy of predicting the next word (`ahead`), the previous word (`back`),
-        and their mean (`both`)."""
+        """Measure the accuracy of predicting next (`ahead`) and previous words (`back`)."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
             raise build_divergence_error(step, "a weight is not finite")
         correct = np.zeros(2)

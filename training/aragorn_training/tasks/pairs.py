@@ -1,5 +1,4 @@
-"""Train on pairs of positive and negative premises with a pairwise hinge loss; MAP@20 selects the
-checkpoint."""
+"""Train on pairs of positive and negative premises (hinge loss); MAP@20 selects the checkpoint."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -66,8 +65,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     hard_negatives: HardNegatives | None = None
 
     def to_provenance(self) -> dict[str, Any]:
-        """Return the task's part of the provenance; empty for the default settings, which need no
-        task table."""
+        """Return the task's part of the provenance; {} by default, which needs no table."""
         return {} if self.hard_negatives is None else super().to_provenance()
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
@@ -133,8 +131,7 @@ class PairwiseTask(Task[Ranker]):
         device: str,
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
-        """Load the data of `prepare pairs`, see `load_training_pairs`; raise InputError if a file
-        is missing."""
+        """Load the data of `prepare pairs`; raise InputError if a file is missing."""
         training_data, file_hashes = _read_table_records(work_dir, hard_negatives)
         pairs = load_training_pairs(
             work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives
@@ -164,8 +161,7 @@ class PairwiseTask(Task[Ranker]):
         return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure BM25 over the premises and, for BERT networks, the encoder's cosine similarity
-        before fine-tuning."""
+        """Measure BM25 and, for BERT networks, the encoder's cosine before fine-tuning."""
         scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
         if self._pretrained:
             scorers[COSINE] = build_encoder_scorer(self._pretrained, self._device)
@@ -232,8 +228,7 @@ def pairwise_loss(
 
 
 def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
-    """Return the mean of max(0, margin - positive + negative) over scores (B,) (Entezari 2020, eq.
-    3.5, 3.18)."""
+    """Return the mean of max(0, margin - positive + negative) (Entezari 2020, eq. 3.5, 3.18)."""
     return functional.relu(margin - positive + negative).mean()
 
 
@@ -251,8 +246,7 @@ def _concat_padded(*parts: Tensor) -> Tensor:
 def _read_table_records(
     work_dir: Path, hard_negatives: str | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return recorded inputs and file hashes of tables and (unless None) hard negatives; raise
-    InputError if one is missing."""
+    """Return inputs and hashes of tables and hard negatives; raise InputError if missing."""
     tables = read_prepared_manifest(work_dir)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:

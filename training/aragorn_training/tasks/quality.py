@@ -1,5 +1,4 @@
-"""Train rankers listwise on argument quality; Spearman's correlation on held-out debates selects
-the checkpoint."""
+"""Train rankers listwise on quality; Spearman on held-out debates selects the checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,7 +12,7 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import Tokeniser
 from aragorn_training.data.quality import (
     CREDITS,
-    DATASETS,
+    FOLDERS,
     get_table_path,
     load_source_hashes,
     load_table,
@@ -56,7 +55,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     @property
     def published_files(self) -> tuple[str, ...]:
         """Names of the folders of the data sets."""
-        return tuple(DATASETS[name].FOLDER for name in self.datasets)
+        return tuple(FOLDERS[name] for name in self.datasets)
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
@@ -98,8 +97,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
 
 
 class QualityTask(ListwiseTask):
-    """Training lists of arguments labelled by quality, and topics of held-out debates for
-    validation."""
+    """Training lists of arguments labelled by quality, and topics of held-out debates."""
 
     metrics_description = "Percent, means over the topics of held-out debates."
 
@@ -116,8 +114,7 @@ class QualityTask(ListwiseTask):
 
 
 def mask_held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
-    """Return a mask (N,) of the rows whose debate is held out; raise InputError if there is only
-    one debate."""
+    """Return a mask (N,) of rows of held-out debates; InputError if there is only one debate."""
     debates = sorted(set(table["debate"]))
     if len(debates) < 2:
         names = ", ".join(sorted(set(table["data"])))

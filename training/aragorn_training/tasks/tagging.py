@@ -86,8 +86,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def build_network(
         self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path
     ) -> TrainableNetwork:
-        """Build a tagger, with the layers of `init_from` if set; raise UsageError if its vocabulary
-        or layer sizes differ."""
+        """Build a tagger, with layers of `init_from` if set; UsageError if they do not fit."""
         vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
         network = instantiate(
             recipe, {"vocabulary": len(vocabulary), "tags": list_tags(self.datasets)}
@@ -130,8 +129,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
-        """Load the tagged documents and split those of each data set into training and test
-        documents."""
+        """Load the tagged documents, each data set split into training and test documents."""
         splits = [
             split_documents(load_documents(work_dir, name), recipe.seed) for name in self.datasets
         ]
@@ -162,8 +160,7 @@ class TaggedPassages:
     def from_documents(
         cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceTokeniser
     ) -> Self:
-        """Split documents into passages; a component that is split between passages starts with B-
-        in each."""
+        """Split documents into passages; a component starts with B- in each of its passages."""
         passages = []
         tags = []
         for document in documents:
@@ -176,8 +173,7 @@ class TaggedPassages:
 
 
 class TaggingTask(Task[TARGER]):
-    """Training and held-out documents; there are too few for a validation set, so the last network
-    is kept."""
+    """Training and held-out documents, too few for a validation set: the last network counts."""
 
     metrics_description = (
         "Percent, on held-out documents: whole components (precision, recall, F1) and tokens (accuracy). They did not select "
@@ -245,8 +241,7 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
 
 @torch.no_grad()
 def forbid_unseen_transitions(crf: CRF, tags: Tensor) -> None:
-    """Set the CRF's scores of transitions that no right-padded tag sequence (B, L) contains to
-    FORBIDDEN_SCORE."""
+    """Set transitions that occur in no padded tag sequence (B, L) to FORBIDDEN_SCORE."""
     is_allowed = torch.zeros_like(crf.transitions, dtype=torch.bool)
     is_allowed[tags, _get_previous_tags(crf, tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = (
         True
@@ -255,8 +250,7 @@ def forbid_unseen_transitions(crf: CRF, tags: Tensor) -> None:
 
 
 def compute_crf_loss(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-    """Compute the mean negative log-likelihood, log Z - score, of tags (B, L) given emissions (B,
-    L, S)."""
+    """Compute the mean of log Z - score of tags (B, L) given emissions (B, L, S)."""
     return (
         compute_log_partition(crf, emissions, mask) - score_tags(crf, emissions, tags, mask)
     ).mean()
@@ -269,8 +263,7 @@ def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tenso
 
 
 def compute_log_partition(crf: CRF, emissions: Tensor, mask: Tensor) -> Tensor:
-    """Compute log Z (B,), the log-sum of the scores of all tag sequences, with the forward
-    algorithm."""
+    """Compute log Z (B,), over all tag sequences, with the forward algorithm."""
     # (B, S), log-sum over the paths that end in each state
     total = emissions[:, 0] + crf.transitions[:, crf.start]
     for emission, is_active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):

@@ -1,5 +1,4 @@
-"""Train DeepCT to predict term weights, with a squared-error loss; R² on held-out discussions
-selects the checkpoint."""
+"""Train DeepCT to predict term weights (squared error); R² on held-out discussions selects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,8 +52,7 @@ REFERENCES = {
 
 
 class TermWeightingSpec(TextNetworkSpec, frozen=True):
-    """Settings of training on passages whose words are labelled by their match with a reference
-    text."""
+    """Settings of training on passages with words labelled by a reference text."""
 
     version: ClassVar[int] = 1
 
@@ -114,8 +112,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         return task
 
     def check_prepared(self, work_dir: Path) -> None:
-        """Raise InputError if the passages, or the qrels or runs that `documents` requires, are
-        missing."""
+        """Raise InputError if the passages, or the qrels or runs they require, are missing."""
         read_passages_manifest(work_dir, self.documents)
 
 
@@ -135,8 +132,7 @@ class TrainingPassages:
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
     def batch(self, rows: np.ndarray, device: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the ids, mask and targets, each (B, T), of passages by row, trimmed to the longest
-        passage."""
+        """Return ids, mask and targets (B, T) of passages, trimmed to the longest one."""
         ids, mask = self.word_pieces.batch(rows, device)
         return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
 
@@ -166,8 +162,7 @@ class TermWeightingTask(Task[DeepCT]):
         self.validation_size = len(passages)
 
     def compute_loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the batch's mean squared error over all
-        words."""
+        """Return the micro-batch's contribution to the mean squared error of the batch."""
         ids, mask, targets = self._training.batch(micro_batch, self._device)
         return sum_squared_error(network(ids, mask), targets) / (
             self._training.targets[batch] >= 0
@@ -241,8 +236,7 @@ def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
 
 
 def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
-    """Map indices of sampled passages to "training" or "validation" by discussion; raise InputError
-    for fewer than two."""
+    """Map sampled passages to "training" or "validation" by discussion, two at least."""
     discussions = [
         row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)
     ]

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 
@@ -20,13 +19,6 @@ from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import search
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
-from aragorn.storage.checkpoint_directory import (
-    CARD,
-    CONFIG,
-    METRICS,
-    encode_json,
-    write_with_provenance,
-)
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution
@@ -34,7 +26,7 @@ from aragorn.systems.lexical import load_or_build_index
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
-from aragorn_training.cards import JUDGED_CREDIT, render_card
+from aragorn_training.cards import JUDGED_CREDIT, write_fitted
 from aragorn_training.evaluation.evaluate import (
     BPREF,
     HEADLINE_MEASURES,
@@ -67,8 +59,7 @@ class Grid:
 
 
 def load_grid(name: str) -> Grid:
-    """Load a grid by its name in training/aragorn_training/configs/grids or by path; raise
-    UsageError if it is missing or invalid."""
+    """Load a grid by name or path; raise UsageError if it is missing or invalid."""
     path, tables = configs.read("grid", name)
     axes = {
         f"{table}.{key}": value
@@ -145,17 +136,21 @@ def tune_grid(
         provenance["enrichment"] = {
             enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint
         }
-    readme = render_card(
-        "grid", name=name, formula=grid.points[best_point].describe(), metrics=metrics, measures=SELECTION_MEASURES,
-        data=JUDGED_CREDIT, evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
-    )  # fmt: skip
-    plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
-    write_with_provenance(
+    point = grid.points[best_point]
+    write_fitted(
         output,
-        encode_checkpoint_files(grid.points[best_point], metrics, readme, table) | plot,
+        point,
+        metrics,
         provenance,
+        "grid",
+        encode_grid(table, list(grid.axes), selection_measure),
+        name=name,
+        formula=point.describe(),
+        measures=SELECTION_MEASURES,
+        data=JUDGED_CREDIT,
+        evaluations=(CROSS_VALIDATED, IN_SAMPLE),
     )
-    log.info("%s: %s", output, grid.points[best_point].describe())
+    log.info("%s: %s", output, point.describe())
     summary = (
         f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated"
         if selected_points
@@ -167,16 +162,10 @@ def tune_grid(
     return table
 
 
-def encode_checkpoint_files(
-    point: msgspec.Struct, metrics: Mapping[str, Any], readme: str, table: pd.DataFrame
-) -> dict[str, bytes]:
-    """Return the files of a tuned checkpoint by name, with the full grid as grid.csv."""
-    return {
-        CONFIG: encode_json(msgspec.to_builtins(point)),
-        METRICS: encode_json(metrics),
-        CARD: readme.encode(),
-        "grid.csv": table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode(),
-    }
+def encode_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> dict[str, bytes]:
+    """Return the full grid as grid.csv and, if it has axes, a plot of a measure as grid.png."""
+    csv = table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode()
+    return {"grid.csv": csv} | ({"grid.png": plot_grid(table, axes, measure)} if axes else {})
 
 
 def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
@@ -225,8 +214,7 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
 
 
 def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
-    """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached under
-    `name`."""
+    """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached."""
     enrichment = _get_enrichment(grid.points[0])
     key = (
         sorted(judged.hashes.items()),
@@ -285,8 +273,7 @@ def cross_validate(
 
 
 def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
-    """Rank at most DEFAULT_DEPTH documents for each topic of the input with a point's
-    parameters."""
+    """Rank at most DEFAULT_DEPTH documents for each topic with a point's parameters."""
     index = load_or_build_index(execution, point.index, _get_enrichment(point))
     docnos = execution.documents.searchable_docnos
     rows: list[RankingRow] = []

@@ -4,6 +4,7 @@ The loss in relevance is measured on the qrels and on Webis-ArgQuality-20, the g
 Webis-ArgQuality-20 only. Topics that ask the same question are in the same fold.
 """
 
+import itertools
 import logging
 import sys
 from collections.abc import Iterable
@@ -14,49 +15,137 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aragorn import __version__
 from aragorn.errors import UsageError
+from aragorn.fusion.quality import QualityInterpolation
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.qrels import read_qrels
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.storage.checkpoint_directory import write_with_provenance
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import Execution
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
-from aragorn_training.cards import render_card
+from aragorn_training.cards import write_fitted
+from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.evaluation.overlap import check_overlap
-from aragorn_training.evaluation.plots import plot_grid
 from aragorn_training.evaluation.significance import bootstrap_means
+from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
-from aragorn_training.tuning import quality_grid
 from aragorn_training.tuning.grid import (
     SELECTION_MEASURES,
     STORED_MEASURES,
-    encode_checkpoint_files,
+    encode_grid,
 )
-from aragorn_training.tuning.quality_grid import (
-    CONSTRAINT,
-    N_FOLDS,
-    OBJECTIVE,
-    POINTS,
-    QUALITY_ONLY,
-    RELEVANCE_ONLY,
+
+DEPTHS = (10, 20, 30, 50)  # re-ranking depths
+# weights of quality; the weight of relevance is 1
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+POINTS = tuple(
+    QualityInterpolation(__version__, depth, weight)
+    for depth, weight in itertools.product(DEPTHS, WEIGHTS)
 )
+RELEVANCE_ONLY = WEIGHTS.index(0.0)  # index of the first point with weight 0
+QUALITY_ONLY = len(POINTS)  # index of the ranking by quality only, after all points
+GAIN_COLUMNS = ("relevance", "score")  # judged relevance, combined quality
+MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
+CONSTRAINT = MEASURES.index("nDCG@5 relevance")
+OBJECTIVE = MEASURES.index("nDCG@5 quality")
+MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for selection
+N_FOLDS = 5
+
+
+def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
+    """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1,
+    MEASURES).
+
+    Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is
+    the number of distinct lower grades in its topic (0 for non-arguments); the ideal ranking is the
+    best order of the same texts. The relevance score is -log(rank), as the rankings have no scores.
+
+    Args:
+        judgments: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
+        quality: Quality scores (texts,) of the rows of `judgments`; higher is better.
+    """
+    texts = judgments.assign(quality=quality)
+    for name in GAIN_COLUMNS:
+        texts[name] = texts.groupby("qid")[name].transform(
+            lambda grades: compute_dense_ranks(grades.to_numpy()) - 1.0
+        )
+    groups = [group for _, group in texts.groupby("qid")]
+    return np.stack(
+        [np.mean([_evaluate_ranking(group, model) for model in MODELS], axis=0) for group in groups]
+    )
+
+
+def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
+    """Evaluate all points on one model's ranking; return values (points + 1, MEASURES)."""
+    ranking = texts[texts[model].notna()].sort_values(model)
+    relevance = -np.log(ranking[model].to_numpy())
+    quality = ranking["quality"].to_numpy()
+    scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
+    orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
+    return np.stack(
+        [
+            _ndcg(ranking[gain].to_numpy()[orders], depth)
+            for gain in GAIN_COLUMNS
+            for depth in (5, 10)
+        ],
+        axis=1,
+    )
+
+
+def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
+    """Return the nDCG (rankings,) of rankings of the same texts from gains (rankings, texts)."""
+    discounts = 1 / np.log2(np.arange(2, depth + 2))
+    dcg, ideal = (
+        ordered_gains[:, :depth] @ discounts[: gains.shape[1]]
+        for ordered_gains in (gains, -np.sort(-gains, axis=1))
+    )
+    return np.asarray(dcg / ideal)
+
+
+def select_feasible_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
+    """Return the index of the point with the highest quality whose losses in relevance are at most
+    MAX_RELEVANCE_LOSS.
+
+    Args:
+        quality: Mean quality (points,).
+        relevance: Mean relevance (points,) per collection; losses are relative to the point
+            RELEVANCE_ONLY.
+    """
+    is_feasible = np.all(
+        [means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0
+    )
+    return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
+
+
+def cross_validate(grid_values: np.ndarray) -> np.ndarray:
+    """Return each topic's values (topics, MEASURES) at the point selected on other folds."""
+    held_out_values = np.empty_like(grid_values[:, 0])
+    topic_names = [str(topic) for topic in range(len(grid_values))]
+    for fold in split_folds(topic_names, N_FOLDS, 0, 0):
+        is_test = np.isin(topic_names, list(fold.test))
+        means = grid_values[~is_test, :QUALITY_ONLY].mean(axis=0)
+        held_out_values[is_test] = grid_values[
+            is_test, select_feasible_point(means[:, OBJECTIVE], means[:, CONSTRAINT])
+        ]
+    return held_out_values
+
 
 VERSION = 1  # of quality scores of the same pairs
 
 log = logging.getLogger(__name__)
 
 RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
-WEBIS_MEASURES = tuple(f"Webis {name}" for name in quality_grid.MEASURES)
+WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
 PARAMETERS = ["depth", "weight"]
 ORIGINAL_ORDER = "original order"
 
@@ -88,9 +177,7 @@ def tune_quality(
     qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
-    top_pairs = truncate_rankings(ranking, max(quality_grid.DEPTHS))[["qid", "docno"]].reset_index(
-        drop=True
-    )
+    top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
     quality = top_pairs.assign(quality=stage.quality.score(execution, top_pairs))
     touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
     touche_questions = get_questions(execution, get_evaluated_topics(qrels))
@@ -115,19 +202,26 @@ def tune_quality(
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert network is not None
     provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
-    readme = render_card(
-        "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best_point].format_formula(),
-        points=len(POINTS),
-        metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
-        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
-    )  # fmt: skip
-    plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
-    write_with_provenance(
+    point = POINTS[best_point]
+    write_fitted(
         output,
-        encode_checkpoint_files(POINTS[best_point], metrics, readme, table) | plot,
+        point,
+        metrics,
         provenance,
+        "quality_reranking",
+        encode_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
+        name=get_printable_name(output),
+        system=system.name,
+        formula=point.format_formula(),
+        points=len(POINTS),
+        max_loss=MAX_RELEVANCE_LOSS,
+        evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
+        constrained_measures=(
+            SELECTION_MEASURES[RELEVANCE_CONSTRAINT],
+            WEBIS_MEASURES[CONSTRAINT],
+        ),
     )
-    log.info("%s: %s", output, POINTS[best_point].format_formula())
+    log.info("%s: %s", output, point.format_formula())
     return table
 
 
@@ -137,8 +231,7 @@ def _cross_validate(
     touche_questions: np.ndarray,
     webis_questions: np.ndarray,
 ) -> dict[str, Any]:
-    """Return the metrics of the original order and of re-ranking, the latter cross-validated over
-    questions."""
+    """Return the metrics of the original order and, cross-validated, of re-ranking."""
     held_out_values = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
     points = []
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
@@ -197,7 +290,7 @@ def evaluate_webis_topics(
     questions = np.array(
         [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]
     )
-    return quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY], questions
+    return evaluate_grid(judgments, quality)[:, :QUALITY_ONLY], questions
 
 
 def evaluate_touche_topics(
@@ -241,12 +334,11 @@ def evaluate_touche_topics(
 
 
 def select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-    """Select the point with the best quality among those that lose at most MAX_RELEVANCE_LOSS on
-    either collection."""
+    """Select the best quality among points that lose at most MAX_RELEVANCE_LOSS anywhere."""
     touche_means = nan_mean(touche_values, 0)
     webis_means = webis_values.mean(axis=0)
     relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
-    return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
+    return select_feasible_point(webis_means[:, OBJECTIVE], *relevance)
 
 
 def _get_point_settings(point: int) -> dict[str, Any]:
@@ -254,15 +346,13 @@ def _get_point_settings(point: int) -> dict[str, Any]:
 
 
 def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
-    """Average values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES) over topics; return
-    rounded means by measure."""
+    """Return rounded means by measure of values (topics, measures) on both collections."""
     means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
 
 
 def _compute_gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
-    """Compute the mean gain by measure, with its confidence interval, from gains (topics,
-    measures)."""
+    """Compute mean gains by measure, with intervals, from gains (topics, measures)."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
         bounds = bootstrap_means(pd.DataFrame(values, columns=list(names))).round(4)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.datasets.quality_lists import IBM, IBM_DEBATES, UKP
 from tests.unit.training.conftest import TOPIC_WORDS
 
 GOOD = "because"  # its frequency in an argument is the argument's quality
@@ -18,7 +19,7 @@ def build_argument(rng: np.random.Generator, quality: int) -> str:
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
     """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and
     line breaks are <br/>."""
-    rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
+    rng, folder = np.random.default_rng(3), directory / UKP.folder
     folder.mkdir(parents=True)
     for debate in range(debates):
         for stance in ("yes-", "no"):
@@ -35,9 +36,9 @@ def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
 def write_ibm(directory: Path, arguments: int = 4) -> Path:
     """Write two IBM lists per debate, in which higher ranks are better and fields that contain
     quotation marks are quoted."""
-    rng, folder = np.random.default_rng(4), directory / ibm_argq.FOLDER
+    rng, folder = np.random.default_rng(4), directory / IBM.folder
     folder.mkdir(parents=True)
-    for debate in ibm_argq.DEBATES:
+    for debate in IBM_DEBATES:
         for stance in ("PRO", "CON"):
             rows = [
                 f'{n}\t{quality / arguments}\t"{build_argument(rng, quality)} ""so"""'

@@ -11,7 +11,8 @@ import pytest
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.datasets.quality_lists import IBM, UKP
 from aragorn_training.data.datasets.sentence_pairs import (
     CROSS_TOPIC_SPLITS,
     LOADERS,
@@ -31,7 +32,7 @@ from tests.unit.training.data.quality_files import write_quality, write_webis
 Reader = Callable[[Path], pd.DataFrame]
 FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content and its rows
     "ants-_yes-they-do.csv": (
-        ukp_conv_arg_rank.read_list,
+        UKP.read_list,
         '#id\trank\targument\na1\t0.09\tBOO!\na2\t0.004\tAnts feed; <br/> who\na3\t0.02\tAnts & "so do we".\n',
         [
             ["ants-", "ants yes they do", *values]
@@ -39,7 +40,7 @@ FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content 
         ],
     ),
     "We-should-ban-fossil-fuels-(PRO).tsv": (
-        ibm_argq.read_list,
+        IBM.read_list,
         'id\trank\targument\r\n7\t0.25\t"Coal is ""clean""."\r\n3\t0.75\tCoal  warms us.\r\n',
         [
             ["fossil fuels", "We should ban fossil fuels (PRO)", "7", 'Coal is "clean".', 0.25],
@@ -55,7 +56,7 @@ FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content 
         [["one", 'he said "two', 0.0, ""]],
     ),
 }  # fmt: skip
-UKP, IBM, BWS, MRPC = FILES
+UKP_ROW, IBM_ROW, BWS, MRPC = FILES
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -95,12 +96,12 @@ TEXTS, TOPICS, RANKING = (
 
 
 @pytest.mark.parametrize(("name", "old", "new", "message"), [
-    (UKP, "rank\t", "score\t", "line 1: unexpected header; expected the columns #id, rank, argument"),
-    (UKP, "\tBOO!", "", "line 2: 2 fields; expected 3"),
-    (UKP, "0.004", "low", "line 3: rank is 'low'; expected a number between 0 and 1"),
-    (UKP, "BOO!", " <br/> ", "line 2: empty text"), (UKP, "a3", "a1", "line 4: duplicate a1"),
-    (UKP, "BOO!", "\udcff", "line 2: not valid UTF-8"),
-    (UKP, FILES[UKP][1].partition("\n")[2], "", "no rows below the header"),
+    (UKP_ROW, "rank\t", "score\t", "line 1: unexpected header; expected the columns #id, rank, argument"),
+    (UKP_ROW, "\tBOO!", "", "line 2: 2 fields; expected 3"),
+    (UKP_ROW, "0.004", "low", "line 3: rank is 'low'; expected a number between 0 and 1"),
+    (UKP_ROW, "BOO!", " <br/> ", "line 2: empty text"), (UKP_ROW, "a3", "a1", "line 4: duplicate a1"),
+    (UKP_ROW, "BOO!", "\udcff", "line 2: not valid UTF-8"),
+    (UKP_ROW, FILES[UKP_ROW][1].partition("\n")[2], "", "no rows below the header"),
     (BWS, "0.5", "1.5", "line 2: score is '1.5'; expected a number between 0"),
     (BWS, "Abortion", "Golf", "line 2: unknown topic 'Golf'; expected one of Cloning"),
     (BWS, ' ",', ",", "malformed table"),
@@ -130,8 +131,8 @@ def test_readers_report_file_and_line_of_faults(
 
 
 @pytest.mark.parametrize(("read", "name", "message"), [
-    (ukp_conv_arg_rank.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
-    (ibm_argq.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
+    (UKP.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
+    (IBM.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
 ])  # fmt: skip
 def test_files_of_unknown_debates_are_refused(
     read: Reader, name: str, message: str, tmp_path: Path
@@ -180,18 +181,15 @@ def test_prepare_quality_writes_one_table_per_data_set(
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
     assert main(command) == 3
-    assert (
-        f"no data set; download one into its folder ({ukp_conv_arg_rank.FOLDER}"
-        in capsys.readouterr().err
-    )
-    (data / ibm_argq.FOLDER).mkdir()
+    assert f"no data set; download one into its folder ({UKP.folder}" in capsys.readouterr().err
+    (data / IBM.folder).mkdir()
     assert main(command) == 3
-    assert f"{ibm_argq.FOLDER}: no .tsv files" in capsys.readouterr().err
-    (data / ibm_argq.FOLDER).rmdir()
+    assert f"{IBM.folder}: no .tsv files" in capsys.readouterr().err
+    (data / IBM.folder).rmdir()
     write_quality(data)
     assert main(command) == 0
     assert load_source_hashes(work, "ukp") == {
-        file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)
+        file.name: sha256_file(file) for file in UKP.list_files(data)
     }
     for name, (rows, lists, debates) in {
         "ukp": (160, 32, 16),
@@ -207,6 +205,6 @@ def test_prepare_quality_writes_one_table_per_data_set(
         by_topic = table.assign(words=table["premise"].str.split().str.len()).groupby("topic")
         assert (by_topic[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99).all()
     assert load_webis_judgments(work)[COLUMNS].equals(load_table(work, "webis"))
-    file = data / ukp_conv_arg_rank.FOLDER / "is-pa-0-good-_no.csv"
+    file = data / UKP.folder / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))
     assert main(command) == 5

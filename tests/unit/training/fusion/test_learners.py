@@ -14,8 +14,15 @@ from aragorn_training.fusion.ensemble import (
     fit_weighted_sum,
     score_held_out_queries,
 )
-from aragorn_training.fusion.labels import LabelledPool, Learner, TrainingSet, label_pairs
-from aragorn_training.fusion.learners import fit_lambdamart, fit_ranknet, fit_ridge
+from aragorn_training.fusion.learners import (
+    LabelledPool,
+    Learner,
+    TrainingSet,
+    fit_lambdamart,
+    fit_ranknet,
+    fit_ridge,
+    label_pairs,
+)
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
 LEARNERS: dict[str, Learner] = {

@@ -12,7 +12,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
-from aragorn_training.fusion.learned import render_card as render_fusion_card
+from aragorn_training.fusion.learned import describe_model
 from aragorn_training.paths import RESULTS
 from aragorn_training.tuning.grid import SELECTION_MEASURES
 
@@ -45,7 +45,7 @@ def render_shipped_card(name: str, text: str) -> str:
         return render_card("grid", **values, measures=SELECTION_MEASURES)
     model = msgspec.convert(read_json(directory / CONFIG), WeightedSum)
     tables = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))
-    return render_fusion_card(name, model, *tables, values["metrics"], values["provenance"])
+    return render_card("fusion", **values, **describe_model(name, model, *tables))
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *GRIDS, "fusion"])

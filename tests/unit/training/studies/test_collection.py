@@ -8,7 +8,7 @@ import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
-from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
+from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
 from tests.conftest import make_argument
 
 HASHED_ID = "S1-A0"  # not the hash of the text

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from aragorn_training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
+from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.datasets.quality_lists import IBM, UKP
 from aragorn_training.studies.argument_quality import metrics
 from tests.conftest import REAL_DATA
 
@@ -78,8 +79,8 @@ def test_partial_spearman_controls_for_length() -> None:
 @pytest.mark.parametrize(
     ("data", "sizes", "correlations"),
     [
-        (ukp_conv_arg_rank, (1052, 32, 16), (0.322, 0.597, 0.441)),
-        (ibm_argq, (5298, 22, 11), (0.057, 0.056, 0.038)),
+        (UKP, (1052, 32, 16), (0.322, 0.597, 0.441)),
+        (IBM, (5298, 22, 11), (0.057, 0.056, 0.038)),
     ],
     ids=["ukp", "ibm"],
 )
@@ -96,7 +97,7 @@ def test_length_baseline_has_published_values(
     assert tuple(means[["Pearson", "Spearman", "Kendall"]]) == pytest.approx(
         correlations, abs=0.001
     )
-    if data is ukp_conv_arg_rank:
+    if data is UKP:
         expected = [0.796, 0.822, 0.837, 0.437, 0.543, 0.594]
         assert means[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].tolist() == pytest.approx(
             expected, abs=0.001

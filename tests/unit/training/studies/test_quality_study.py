@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from aragorn.errors import InputError, TrainingError
 from aragorn_training.__main__ import main
-from aragorn_training.data.quality import DATASETS, load_table, prepare_quality
+from aragorn_training.data.quality import FOLDERS, load_table, prepare_quality
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
@@ -26,7 +26,7 @@ from aragorn_training.studies.argument_quality.protocol import (
 )
 from aragorn_training.studies.argument_quality.table import _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
-from aragorn_training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
+from aragorn_training.tuning.quality import MEASURES as RERANKING_MEASURES
 from tests.conftest import Capture, Patch, count_colours
 from tests.unit.training.data.quality_files import write_quality
 
@@ -60,8 +60,8 @@ def test_split_folds_depends_on_seed_and_rejects_few_names() -> None:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     work = tmp_path_factory.mktemp("quality")
-    prepare_quality(write_quality(work / "data"), list(DATASETS), work)
-    return {name: load_table(work, name) for name in DATASETS}
+    prepare_quality(write_quality(work / "data"), list(FOLDERS), work)
+    return {name: load_table(work, name) for name in FOLDERS}
 
 
 def make_runner(name: str, tables: Tables) -> SettingRunner:

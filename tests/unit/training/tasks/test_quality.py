@@ -13,7 +13,7 @@ from aragorn_training.data.quality import COLUMNS
 from aragorn_training.evaluation.similarity import average_correlations
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
-from aragorn_training.studies.argument_quality.fit import score_arguments, train_network
+from aragorn_training.studies.argument_quality.protocol import score_arguments, train_network
 from aragorn_training.tasks.quality import QualitySpec, mask_held_out_debates
 from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
@@ -104,7 +104,7 @@ def test_cached_frozen_layers_change_no_result(
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
     cached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     monkeypatch.setattr(
-        "aragorn_training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None
+        "aragorn_training.studies.argument_quality.protocol._share_frozen_layers", lambda *_: None
     )
     uncached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     # the loss ignores a common shift

@@ -21,15 +21,15 @@ from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.tuning import quality as tuning
-from aragorn_training.tuning import quality_grid
 from aragorn_training.tuning.grid import SELECTION_MEASURES
-from aragorn_training.tuning.quality import WEBIS_MEASURES, tune_quality
-from aragorn_training.tuning.quality_grid import (
+from aragorn_training.tuning.quality import (
     GAIN_COLUMNS,
     MEASURES,
     POINTS,
     QUALITY_ONLY,
     RELEVANCE_ONLY,
+    WEBIS_MEASURES,
+    tune_quality,
 )
 from tests.conftest import count_colours
 from tests.unit.training.data.quality_files import write_quality, write_webis
@@ -137,7 +137,7 @@ def test_systems_that_do_not_rerank_by_quality_are_rejected(
 def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> None:
     write_webis(tmp_path)
     judged = webis_argquality.read_judgments(tmp_path)
-    values = quality_grid.evaluate_grid(judged, judged["score"].to_numpy())
+    values = tuning.evaluate_grid(judged, judged["score"].to_numpy())
     assert values.shape == (6, len(POINTS) + 1, len(MEASURES))
     assert values[:, QUALITY_ONLY] == pytest.approx(1)  # in these data relevance equals quality
     expected = []
@@ -153,19 +153,19 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> N
         values[:, [index for index, point in enumerate(POINTS) if not point.weight]]
         == values[:, [RELEVANCE_ONLY]]
     ).all()
-    worst = quality_grid.evaluate_grid(judged, -judged["score"].to_numpy())
+    worst = tuning.evaluate_grid(judged, -judged["score"].to_numpy())
     assert (worst[:, QUALITY_ONLY] < values[:, RELEVANCE_ONLY]).all()
 
 
 def test_selected_point_keeps_relevance() -> None:
     quality, relevance = np.full((2, len(POINTS)), 0.5)
     quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
-    assert quality_grid.select_point(quality, relevance) == 5
+    assert tuning.select_feasible_point(quality, relevance) == 5
     # a second, opposite constraint
-    assert quality_grid.select_point(quality, relevance, -relevance) == 5
-    assert quality_grid.select_point(quality, np.full(len(POINTS), 0.5)) == 7
+    assert tuning.select_feasible_point(quality, relevance, -relevance) == 5
+    assert tuning.select_feasible_point(quality, np.full(len(POINTS), 0.5)) == 7
     quality[5] = 0.4
-    assert quality[quality_grid.select_point(quality, relevance)] == 0.5
+    assert quality[tuning.select_feasible_point(quality, relevance)] == 0.5
 
 
 def test_cross_validation_does_not_select_on_the_test_topic() -> None:
@@ -174,4 +174,4 @@ def test_cross_validation_does_not_select_on_the_test_topic() -> None:
     values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0
-    assert quality_grid.cross_validate(values)[:, 2].tolist() == [0.6] * 10
+    assert tuning.cross_validate(values)[:, 2].tolist() == [0.6] * 10

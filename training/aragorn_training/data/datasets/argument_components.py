@@ -91,8 +91,7 @@ def read_documents(directory: Path, dataset: ComponentDataset) -> list[TaggedDoc
 
 
 def _parse_tag(location: str, raw_tag: str, dataset: ComponentDataset, previous_tag: str) -> str:
-    """Convert a tag (P-B) to BIO notation (B-P); raise InputError if it is unknown or cannot follow
-    `previous_tag`."""
+    """Convert a tag (P-B) to BIO notation (B-P); raise InputError if it is invalid here."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")

@@ -68,8 +68,7 @@ def parse_text(file: Path, line: int, text: str) -> str:
 
 
 def find_files(directory: Path, suffix: str) -> list[Path]:
-    """Return the files of a directory with a suffix, sorted by name; raise InputError if there is
-    none."""
+    """Return a directory's files with a suffix, sorted; raise InputError if there is none."""
     files = sorted(directory.glob(f"*.{suffix}"))
     if not files:
         raise InputError(
@@ -79,8 +78,7 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def add_unique(file: Path, line: int, name: str, names: set[str]) -> str:
-    """Add `name` to `names` and return it; raise InputError, with file and line, if `names` already
-    contains it."""
+    """Add `name` to `names` and return it; raise InputError if it is a duplicate."""
     if name in names:
         raise InputError(
             f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again"

@@ -1,5 +1,4 @@
-"""Read the labelled sentence pairs of BWS and MRPC and split them as in Thakur et al. 2021, section
-4.1."""
+"""Read the sentence pairs of BWS and MRPC and split them as in Thakur et al. 2021, section 4.1."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -42,8 +41,7 @@ class PairDataset:
 
 
 def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
-    """Load the argument pairs of BWS, split by topic as in CROSS_TOPIC_SPLITS; `seed` has no
-    effect."""
+    """Load the argument pairs of BWS, split by CROSS_TOPIC_SPLITS; `seed` has no effect."""
     pairs = read_bws(directory / BWS_FILE)
     splits = [
         pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS
@@ -52,8 +50,7 @@ def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
 
 
 def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
-    """Load the argument pairs of BWS, shuffled, interleaved round-robin over topics and cut into
-    splits."""
+    """Load the argument pairs of BWS, shuffled, dealt round-robin over topics and split."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     # round-robin over topics
     mixed_pairs = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]
@@ -102,8 +99,7 @@ LOADERS: dict[str, Loader] = {
 
 
 def read_bws(file: Path) -> pd.DataFrame:
-    """Read the argument pairs of BWS as a table with the columns COLUMNS; the label is the
-    similarity in [0, 1]."""
+    """Read the argument pairs of BWS as COLUMNS; the label is the similarity in [0, 1]."""
     topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
     for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
@@ -118,8 +114,7 @@ def read_bws(file: Path) -> pd.DataFrame:
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
-    """Read the sentence pairs of MRPC as a table with the columns COLUMNS; the label is 1
-    (paraphrase) or 0, the topic ""."""
+    """Read the sentence pairs of MRPC as COLUMNS; the label is 1 or 0, the topic ""."""
     pairs = []
     for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
@@ -140,8 +135,7 @@ def _scale_sizes(published_sizes: Sequence[int], n_pairs: int) -> list[int]:
 
 
 def _find_components(pairs: pd.DataFrame) -> np.ndarray:
-    """Return the number of each pair's connected component; pairs that share a sentence are
-    connected."""
+    """Return each pair's connected component, by number; pairs with a common sentence connect."""
     indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
     first, second = np.split(indices, 2)
     graph = coo_array((np.ones(len(pairs)), (first, second)), shape=(indices.max() + 1,) * 2)

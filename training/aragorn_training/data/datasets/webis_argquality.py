@@ -82,8 +82,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
 
 def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
-    """Read the ranks per model (index KEY, columns MODELS); a text that a ranking repeats counts
-    once, at its best rank."""
+    """Read the ranks (index KEY, columns MODELS); a repeated text counts once, at its best rank."""
     rows = []
     for line, (qid, name, rank, discussion, argument) in read_rows(
         file, RANKING_HEADER, ",", has_quotes=True

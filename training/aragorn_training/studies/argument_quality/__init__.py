@@ -184,8 +184,7 @@ def _score_by_ridge(
 def _collect_scores(
     runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
-    """Collect test scores by network, including baselines and ensembles; one array (rows,) per
-    seed."""
+    """Collect test scores by network, baselines and ensembles included: (rows,) per seed."""
     train_masks = [runner.mask_split(fold, "train") for fold in range(runner.setting.n_folds)]
     ridge = runner.combine_test_scores(
         [_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks]

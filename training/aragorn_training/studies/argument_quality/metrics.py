@@ -1,5 +1,4 @@
-"""Evaluate scores of ranked arguments: correlations, partial correlation given length, nDCG (linear
-and exponential gains)."""
+"""Evaluate scores of ranked arguments: correlations, partial ones given length, and nDCG."""
 
 import numpy as np
 import pandas as pd
@@ -61,8 +60,7 @@ def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray)
 
 
 def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:
-    """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if
-    length determines either."""
+    """Compute Spearman's partial correlation given length; 0 if length determines either."""
     ranks = np.stack([rankdata(values) for values in (labels, scores, lengths)])
     *centred_ranks, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
     squared_norm = max(length_ranks @ length_ranks, 1e-9)

@@ -9,6 +9,7 @@ the others use the recipe's loss.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,85 @@ import pandas as pd
 from msgspec.structs import replace
 
 from aragorn.errors import InputError, TrainingError
+from aragorn.inference.pair_scoring import score_pairs
+from aragorn.models.bert import BERTNetwork
+from aragorn.models.transformer import ClsOnlyLayer
+from aragorn.paths import CHECKPOINT_DIR
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.evaluation.folds import Fold, split_folds
+from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
+from aragorn_training.fitting.initialisation import build_network
+from aragorn_training.fitting.listwise import encode_pairs
 from aragorn_training.fitting.listwise_losses import LOSSES
-from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.studies.argument_quality.fit import score_arguments, train_network
-from aragorn_training.tasks.quality import QualitySpec
+from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.fitting.task import TrainableNetwork
+from aragorn_training.fitting.training_loop import Schedule, TrainingState
+from aragorn_training.fitting.training_loop import train as train_loop
+from aragorn_training.fitting.validation import use_evaluation_mode
+from aragorn_training.tasks.quality import QualitySpec, QualityTask
+
+# frozen layers by encoder and device, shared by all networks of a process
+_FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
+
+
+def train_network(
+    recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: str
+) -> TrainableNetwork:
+    """Train a network and return it with the weights of the highest Spearman correlation on the dev
+    topics.
+
+    Args:
+        recipe: Listwise recipe; its data sets are ignored.
+        train: Training topics, see `aragorn_training.data.quality.load_table`.
+        dev: Dev topics.
+        device: Device of the network.
+    """
+    trainee = build_network(recipe, Path(), CHECKPOINT_DIR)  # without word vectors
+    ranker = trainee.network.to(device)
+    _share_frozen_layers(trainee, recipe, device)
+    assert isinstance(recipe.task, QualitySpec)
+    task = QualityTask(train, dev, recipe.task, trainee.tokeniser, device)
+    optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
+    schedule = Schedule(recipe, task.train_size)
+    state = TrainingState("")
+    best_weights = {}
+    for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):
+        if recipe.task.curve.select(state.log_rows) is row:
+            best_weights = {
+                name: value.detach().clone()
+                for name, value in ranker.named_parameters()
+                if value.requires_grad
+            }
+    ranker.load_state_dict({**ranker.state_dict(), **best_weights})
+    return trainee
+
+
+def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str) -> np.ndarray:
+    """Return the scores (rows,) float32 of a table's arguments for their topics."""
+    with use_evaluation_mode(trainee.network):
+        return score_pairs(
+            trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device
+        )
+
+
+def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
+    """Share activations of frozen BERT blocks among folds, losses and seeds, and compute only [CLS]
+    in the last block.
+
+    Results change only by the random draws of dropout.
+    """
+    frozen_layers = recipe.encoder.frozen_layers
+    network = trainee.network
+    if isinstance(network, BERTNetwork) and trainee.pretrained:
+        bert = network.encoder.bert
+        last_block = bert.layers[-1]
+        if isinstance(last_block, ClsOnlyLayer):
+            last_block.full_in_training = False
+        if frozen_layers > 0:
+            _FROZEN_LAYERS.setdefault(
+                (recipe.encoder, device), FrozenLayerCache(bert, frozen_layers)
+            ).attach_to(bert)
+
 
 N_DEV = {"ukp": 3, "ibm": 2}  # number of dev debates (or topics) for early stopping, by data set
 SPLIT_SEED = 0  # one split for all network seeds
@@ -29,8 +103,7 @@ SPLIT_SEED = 0  # one split for all network seeds
 
 @dataclass(frozen=True)
 class Setting:
-    """Experimental setting: the data that networks are trained and tested on, and which networks
-    are trained."""
+    """Experimental setting: the data to train and test on, and which networks are trained."""
 
     train_data: tuple[str, ...]
     # data sets tested on instead of the test folds; if empty, the test folds
@@ -60,8 +133,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """One training run of the study, identified by its setting, seed, loss, use of the topic, and
-    fold."""
+    """One training run: its setting, seed, loss, use of the topic, and fold."""
 
     setting: str
     seed: int
@@ -115,22 +187,19 @@ class SettingRunner:
         ]
 
     def mask_split(self, fold: int, split: str) -> np.ndarray:
-        """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments; `test` includes
-        `setting.test_data`."""
+        """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments."""
         is_in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
         is_training_data = self.table["data"].isin(self.setting.train_data)
         return (is_in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def mask_scored(self, fold: int) -> np.ndarray:
-        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test and, for
-        z-scores, training."""
+        """Return a mask (rows,) of what a fold's network scores; for z-scores also training."""
         splits = ("train", "dev", "test") if self.setting.has_all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.mask_split(fold, split) for split in splits], axis=0)
         return mask
 
     def train_and_score(self, cell: Cell) -> np.ndarray:
-        """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN
-        outside `mask_scored`."""
+        """Train a cell's network; return scores (rows,) float32, NaN outside `mask_scored`."""
         task = replace(self._recipe.task, loss=cell.loss)
         network = {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)

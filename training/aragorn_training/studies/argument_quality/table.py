@@ -13,7 +13,7 @@ from aragorn_training.studies.argument_quality.metrics import (
     evaluate_by_topic,
 )
 from aragorn_training.studies.argument_quality.protocol import Cell, SettingRunner
-from aragorn_training.tuning import quality_grid
+from aragorn_training.tuning import quality
 
 PUBLISHED_ENSEMBLE = "ensemble of Favreau 2022"
 # losses of its members by training data
@@ -76,21 +76,20 @@ def tabulate_dev(
 
 
 def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate Webis' lists in original order, and re-ranked by quality only or by relevance and
-    quality (cross-validated)."""
+    """Tabulate Webis' lists in original order and re-ranked, with and without relevance."""
     mask = (runner.table["data"] == "webis").to_numpy()
     judged = runner.table[mask]
-    names = list(quality_grid.MEASURES)
+    names = list(quality.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
-        grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
-        baseline = grids[0][:, quality_grid.RELEVANCE_ONLY]
+        grids = [quality.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
+        baseline = grids[0][:, quality.RELEVANCE_ONLY]
         rows = rows or _tabulate_measures(
             (RERANKING, "webis", "", "original order"), [pd.DataFrame(baseline, columns=names)]
         )
-        quality_only = [grid[:, quality_grid.QUALITY_ONLY] for grid in grids]
-        held_out_values = [quality_grid.cross_validate(grid) for grid in grids]
+        quality_only = [grid[:, quality.QUALITY_ONLY] for grid in grids]
+        held_out_values = [quality.cross_validate(grid) for grid in grids]
         for variant, seeds in (
             ("quality only", quality_only),
             ("relevance and quality", held_out_values),

@@ -1,5 +1,4 @@
-"""Compute metrics in percent: for graded labels Spearman's correlation, for binary labels F1 at a
-threshold tuned on dev."""
+"""Compute percentages: Spearman's correlation for graded labels, F1 for binary ones."""
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -27,8 +26,7 @@ def compute_dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
 def compute_metrics(
     gold: PairDataset, dev_scores: np.ndarray, test_scores: np.ndarray
 ) -> tuple[float, float]:
-    """Return the dev and test metric: F1 at the threshold that is best on dev for binary labels,
-    else Spearman's rho."""
+    """Return the dev and test metric: F1 at the threshold best on dev, or Spearman's rho."""
     dev_score = compute_dev_metric(gold, dev_scores)
     labels = gold.test["label"].to_numpy()
     if not gold.is_binary:
@@ -50,8 +48,7 @@ def compute_partial_auc(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:
-    """Compute dev and test metrics of the baseline of Thakur et al. (2021): word overlap; for
-    binary labels: all positive."""
+    """Compute both metrics of the baseline (Thakur et al. 2021): word overlap; all positive."""
     splits = (gold.dev, gold.test)
     if gold.is_binary:
         dev, test = (

@@ -45,8 +45,7 @@ class SentencePool:
         return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
 
     def list_excluded_partners(self) -> list[np.ndarray]:
-        """Return, per sentence, the indices of the excluded partners: the sentence itself and its
-        gold partners."""
+        """Return the excluded partners of each sentence: itself and its gold partners."""
         pairs = np.concatenate(
             [
                 self.gold,
@@ -86,8 +85,7 @@ def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generato
 
 
 def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` partners by BM25 that share a term with it; ties are
-    broken by index."""
+    """Pair each sentence with its top `k` partners by BM25 that share a term; ties by index."""
     docnos = [str(index) for index in range(len(sentences.texts))]
     index = ConclusionIndex.build(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
     text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
@@ -99,8 +97,7 @@ def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
 
 
 def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` partners by cosine of their vectors (sentences, D); ties
-    are broken by index."""
+    """Pair each sentence with its top `k` partners by cosine of vectors (sentences, D)."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (
         unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS)
@@ -138,8 +135,7 @@ def _decode_pair_indices(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw a mask (pairs,) that keeps each pair with its probability by `estimate_retention`, for
-    graded labels."""
+    """Draw a mask (pairs,) that keeps pairs with their probability of `estimate_retention`."""
     return np.asarray(rng.random(len(scores)) < estimate_retention(scores, gold))
 
 
@@ -167,8 +163,7 @@ def estimate_retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
 def draw_class_ratio_mask(
     scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the
-    gold labels (0 and 1)."""
+    """Draw a mask (pairs,) of all positives and random negatives in the ratio of gold labels."""
     mask = scores >= POSITIVE_THRESHOLD
     n_negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
     mask[rng.permutation(np.flatnonzero(~mask))[:n_negatives]] = True

@@ -159,8 +159,7 @@ class TrialResult(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
-    """Options of the studies of Augmented SBERT; the seed is that of splits, samples and
-    networks."""
+    """Options of the studies of Augmented SBERT; the seed is that of everything random."""
 
     input_dir: Path = option(
         MISSING, "-i", "--input", help="directory with bws/ and mrpc/, as published"
@@ -217,8 +216,7 @@ class Study:
 
 @contextmanager
 def open_study(options: SentencePairOptions, tasks: Sequence[str]) -> Iterator[Study]:
-    """Load the gold pairs of tasks and the encoders, and open the cache in the working
-    directory."""
+    """Load the gold pairs of tasks and the encoders; open the cache in the work directory."""
     student = PretrainedEncoder(options.student)
     teacher = PretrainedEncoder(options.teacher) if options.teacher else student
     config = TEACHER_CONFIGS.get(teacher.folder.name, TEACHER)
@@ -306,8 +304,7 @@ class Trial:
         return sampling.SentencePool.from_pairs(self.gold.train)
 
     def _build_key(self, *values: object) -> str:
-        """Return a key of the task's pairs, the repetition, the networks' settings and other
-        values."""
+        """Return a key of the task's pairs, repetition, networks' settings and other values."""
         settings = replace(self._settings, k=0, silver_ratio=0, random_ratio=0)  # of the sampling
         return repr((self._study.key, _hash_pairs(self.gold), self._repetition, settings, values))
 
@@ -317,8 +314,7 @@ class Trial:
         return self._study.cache.path / f"seeds-{name.replace(' ', '-')}-{key}"
 
     def measure_partly_trained(self, fraction: float, seeds_dir: Path) -> float:
-        """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps; return
-        its dev metric."""
+        """Train the bi-encoder of the first seed for a share of the steps; return dev."""
         setup = self._build_setup(self._settings.student, self.gold.train)
         return _train_seed(setup, self._seeds[0], fraction, self._measure_dev, seeds_dir)
 
@@ -328,8 +324,7 @@ class Trial:
     def load_or_train(
         self, network: str, source_task: str, seeds_dir: Path
     ) -> tuple[Network, np.ndarray]:
-        """Load or train a network; return it with the labels (pairs,) of its silver training
-        pairs."""
+        """Load or train a network; return it with the labels (pairs,) of its silver pairs."""
         student = self._settings.student
         if network == UNTRAINED:
             return self.build_initial_network(student), NO_LABELS
@@ -346,8 +341,7 @@ class Trial:
         return self._train(student, silver, seeds_dir), silver["label"].to_numpy()
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Return labels (N,) of pairs by the task's teacher, which is trained if it is not
-        cached."""
+        """Return labels (N,) of pairs by the task's teacher, trained if it is not cached."""
         teacher = self.load_or_train_on_gold(CROSS_ENCODER)
         return networks.predict_labels(teacher, pairs, self._settings.teacher)
 
@@ -372,8 +366,7 @@ class Trial:
         return self._sentences.to_frame(sample).assign(label=pairs["label"])
 
     def _load_or_label_pairs(self, strategy: str) -> np.ndarray:
-        """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples
-        from."""
+        """Sample and label a strategy's pairs; of RANDOM all, which KDE also samples from."""
 
         def label_sample() -> np.ndarray:
             sample = self._sample_pairs(strategy)

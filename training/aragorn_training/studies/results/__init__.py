@@ -26,7 +26,7 @@ from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.data.execution import open_execution
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
-from aragorn_training.evaluation.exclusion import exclude_documents, read_docnos
+from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.options import CheckpointOptions, DeviceOptions, InputOptions, StudyOptions

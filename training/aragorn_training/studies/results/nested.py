@@ -33,8 +33,7 @@ from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.formatting import nan_mean
 from aragorn_training.fusion.evaluation import compute_features
-from aragorn_training.fusion.labels import LabelledPool
-from aragorn_training.fusion.learners import fit_ridge
+from aragorn_training.fusion.learners import LabelledPool, fit_ridge
 from aragorn_training.fusion.recipe import FusionRecipe
 from aragorn_training.tuning.grid import (
     STORED_MEASURES,
@@ -45,12 +44,12 @@ from aragorn_training.tuning.grid import (
     load_grid,
 )
 from aragorn_training.tuning.quality import (
+    DEPTHS,
     evaluate_touche_topics,
     evaluate_webis_topics,
     get_questions,
 )
 from aragorn_training.tuning.quality import select_point as select_quality_point
-from aragorn_training.tuning.quality_grid import DEPTHS
 
 VERSION = 1  # of the fusions fitted to the same features
 
