@@ -7,21 +7,20 @@ An entry is named NAME-HASH, after the hash of its key; it is one of
     a folder of parts  files like the first
 
 A reader needs no lock, because entries appear by a rename. `.NAME-HASH.lock` is locked by the
-process that builds an entry; the lock ends with its process. `.NAME-HASH.….part` is what a process
-is writing. Symbolic links in the directory are replaced, never followed. Methods that write raise
-OutputError if the directory is not writable.
+process that builds an entry. `.NAME-HASH.….part` is what a process is writing. Symbolic links in
+the directory are replaced, never followed. Methods that write raise OutputError if the directory is
+not writable.
 """
 
-import fcntl
 import hashlib
 import io
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -32,19 +31,28 @@ from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import (
     build_unwritable_error,
     create_directory,
-    find_temporary_files,
     get_temporary_path,
     open_regular,
+    read_regular,
+    remove,
+    remove_stale_files,
+    replace_atomic,
 )
-from aragorn.storage.locks import lock_directory
+from aragorn.storage.locks import (
+    MARKER_FILE,
+    TEMPORARY_PREFIX,
+    lock_directory,
+    lock_file,
+    remove_stale_directories,
+)
+from aragorn.storage.recorded_files import compute_xxh3
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CHECKSUM_SIZE = 16  # bytes
 CHECKSUMS_FILE = "checksums.json"
-TEMPORARY_PREFIX = ".aragorn-work-"
-# marks a temporary directory that this program created and may delete
-MARKER_FILE = "made-by-aragorn"
 
 
 class Cache:
@@ -55,48 +63,20 @@ class Cache:
         self.path = path
         self._used: set[Path] = set()
 
-    def get(self, name: str, key: str) -> bytes | None:
-        """Return a payload; None if it is absent or, with a warning, damaged."""
-        return _read_payload(self._locate(name, key))
-
-    def put(self, name: str, key: str, content: bytes) -> None:
-        """Write a payload atomically."""
-        with self.lock(name, key):
-            _write_payload(self._locate(name, key), content)
-
     def get_or_build(self, name: str, key: str, build: Callable[[], bytes]) -> bytes:
         """Return a payload; build it if it is absent or damaged, while other processes wait."""
         path = self._locate(name, key)
-        content = _read_payload(path, warns=False)
-        if content is None:
-            with self.lock(name, key):  # meanwhile, another process may have built it
-                content = _read_payload(path)
-                if content is None:
-                    content = build()
-                    _write_payload(path, content)
-        return content
+        return _find_or_build(path, _read_payload, lambda: _write_payload(path, build()))
 
     def directory(self, name: str, key: str, build: Callable[[Path], object]) -> Path:
         """Return a directory of files to map into memory; if it is absent or damaged, `build` fills
-        a temporary one."""
+        a temporary one, while other processes wait."""
         path = self._locate(name, key)
-        if _describe_damage(path) is not None:
-            with self.lock(name, key):
-                cause = _describe_damage(path)
-                if cause:
-                    log.warning("%s: %s; rebuilding it", path, cause)
-                if cause is not None:
-                    _build_directory(path, build)
-        return path
+        return _find_or_build(path, _verify_directory, lambda: _write_directory(path, build))
 
     def parts(self, name: str, key: str) -> "Parts":
         """Return the folder of the parts of a result that grows."""
         return Parts(self._locate(name, key))
-
-    def lock(self, name: str, key: str) -> AbstractContextManager[None]:
-        """Let no other thread or process build an entry; log if this waits. A thread must not take
-        the same lock twice."""
-        return _lock_entry(self._locate(name, key))
 
     def has(self, name: str) -> bool:
         """Return whether there is an entry of this name, with any key."""
@@ -133,7 +113,7 @@ class Parts:
 
     def read(self, part: str) -> bytes | None:
         """Return a payload; None if it is absent or, with a warning, damaged."""
-        return None if self.path.is_symlink() else _read_payload(self.path / part)
+        return None if self.path.is_symlink() else _find(self.path / part, _read_payload)
 
     def write(self, part: str, content: bytes) -> None:
         """Write a payload atomically."""
@@ -156,22 +136,20 @@ class Parts:
 
     def get_names(self) -> list[str]:
         """Return the names of all parts, intact or not, ascending."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return sorted(path.name for path in self.path.iterdir() if path.name[0] != ".")
-        return []
+        return sorted(path.name for path in self.path.glob("[!.]*"))
 
-    def discard(self, part: str) -> None:
-        """Remove a part if it exists; ignore failure."""
-        _remove(self.path / part)
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Let no other thread or process write parts, except on behalf of this one; log if this
+        waits. A thread must not take the lock twice."""
+        with _lock_entry(self.path):
+            if not self.path.is_symlink():
+                remove_stale_files(self.path)
+            yield
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Let no other thread or process write parts, except on behalf of this one; see
-        `Cache.lock`."""
-        return _lock_entry(self.path)
-
-    def remove(self) -> None:
-        """Remove all parts."""
-        _remove(self.path)
+    def remove(self, part: str = "") -> None:
+        """Remove a part, or else all parts; ignore failure."""
+        remove(self.path / part)
 
 
 @contextmanager
@@ -187,15 +165,10 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
     with ExitStack() as stack:
         path = directory or Path(stack.enter_context(_create_temporary(fallback_dir)))
         create_directory(path)
-        if directory:
-            stack.enter_context(lock_directory(path, shared=True))
-        else:
-            descriptor = os.open(path, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            with suppress(OSError):  # on a file system without locks, no process removes it
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        stack.enter_context(lock_directory(path, shared=directory is not None))
+        if directory is None:
             (path / MARKER_FILE).touch()  # after the lock
-            stack.enter_context(on_interrupt(lambda: shutil.rmtree(path, ignore_errors=True)))
+            stack.enter_context(on_interrupt(lambda: remove(path)))
         try:
             tempfile.gettempdir()
         except OSError:  # torch requires a temporary directory when imported
@@ -203,19 +176,19 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
         yield Cache(path)
 
 
-def remove_stale_directories(directory: Path) -> None:
-    """Remove the temporary cache directories of this user's killed processes; living processes hold
-    a lock on theirs."""
-    for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_own = os.fstat(descriptor).st_uid == os.geteuid()
-                if is_own and (path / MARKER_FILE).is_file():
-                    shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(descriptor)
+def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        remove_stale_directories(Path(tempfile.gettempdir()))
+        return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
+    except OSError as error:  # e.g. a container with a read-only root
+        message = "Using %s for temporary files: this system provides no temporary directory (%s)"
+        log.info(message, fallback_dir, error.strerror)
+    remove_stale_directories(fallback_dir)
+    try:
+        return tempfile.TemporaryDirectory("", TEMPORARY_PREFIX, fallback_dir, True)
+    except OSError as error:
+        cause = f"{fallback_dir}: no writable temporary directory ({error.strerror})"
+        raise OutputError(f"{cause}; set --cache-dir") from None
 
 
 def encode_npy(array: np.ndarray) -> bytes:
@@ -235,147 +208,90 @@ def decode_npy(content: bytes) -> np.ndarray:
 def _lock_entry(path: Path) -> Iterator[None]:
     """Hold the lock of an entry, and remove what killed processes left; do without a lock if the
     file system has none, as renames suffice for correctness."""
-    file = path.with_name(f".{path.name}.lock")
-    descriptor = _acquire(file)
-    try:
-        if descriptor is not None:
-            _remove_temporary(path.parent, path.name)
-            if not path.is_symlink():
-                _remove_temporary(path, None)
+    with lock_file(path.with_name(f".{path.name}.lock")) as is_locked:
+        if is_locked:
+            remove_stale_files(path.parent, {path.name})
         yield
-    finally:
-        if descriptor is not None:
-            with suppress(OSError):
-                file.unlink()
-            os.close(descriptor)
 
 
-def _acquire(file: Path) -> int | None:
-    """Lock a file, which is created if it is missing; return its descriptor, or None if it cannot
-    be locked."""
-    while True:
-        descriptor = -1
-        try:
-            # writable, because NFS refuses exclusive locks on others
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(file, flags, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError):  # which one depends on the file system
-                log.info("Waiting for another process that builds %s", file.name[1:-5])
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                return descriptor
-            os.close(descriptor)  # its last owner has removed the file
-        except OSError:
-            if descriptor >= 0:
-                os.close(descriptor)
-            return None
-
-
-def _read_payload(path: Path, warns: bool = True) -> bytes | None:
-    """Return a payload; None if it is absent or, with a warning if `warns`, damaged."""
+def _find(path: Path, read: Callable[[Path], T]) -> T | None:
+    """Return what `read` returns; None if the path is absent or, with a warning, damaged."""
     try:
-        with open_regular(path, follow_links=False) as stream:
-            checksum = stream.read(CHECKSUM_SIZE)
-            content = stream.read()
-        if checksum == _compute_checksum(path, content):
-            return content
-        cause = "checksum mismatch"
-    except FileNotFoundError:
+        return read(path)
+    except (OSError, ValueError) as error:
+        if os.path.lexists(path):
+            cause = getattr(error, "strerror", None) or error
+            log.warning("%s: %s; rebuilding it", path, cause)
         return None
-    except OSError as error:  # not a readable regular file
-        cause = str(error.strerror)
-    if warns:
-        log.warning("%s: %s; rebuilding it", path, cause)
-    return None
 
 
-def _write_payload(path: Path, content: bytes) -> None:
-    temporary = get_temporary_path(path)
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(_compute_checksum(path, content))
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if path.is_dir() and not path.is_symlink():
-            _remove(path)  # foreign, with a warning of `_read_payload`
-        temporary.replace(path)
-    except OSError as error:
-        raise build_unwritable_error(path, error) from None
-    finally:
-        _remove(temporary)
+def _find_or_build(path: Path, read: Callable[[Path], T], build: Callable[[], T]) -> T:
+    """Return what `read` or, if the path is absent or damaged, `build` returns."""
+    with suppress(OSError, ValueError):
+        return read(path)
+    with _lock_entry(path):  # meanwhile, another process may have built it
+        value = _find(path, read)
+        return build() if value is None else value
 
 
-def _compute_checksum(path: Path, content: bytes) -> bytes:
+def _read_payload(path: Path) -> bytes:
+    """Return a payload; raise OSError or ValueError if it is absent or damaged."""
+    with open_regular(path, follow_links=False) as stream:
+        checksum = stream.read(CHECKSUM_SIZE)
+        payload = stream.read()
+    if checksum != _compute_checksum(path, payload):
+        raise ValueError("checksum mismatch")
+    return payload
+
+
+def _write_payload(path: Path, payload: bytes) -> bytes:
+    if path.is_dir() and not path.is_symlink():
+        remove(path)  # foreign, with a warning of `_find`
+    replace_atomic(path, _compute_checksum(path, payload) + payload)
+    return payload
+
+
+def _compute_checksum(path: Path, payload: bytes) -> bytes:
     """Compute the checksum of a payload and its name, so that no copy of another entry is valid."""
     state = xxhash.xxh3_128(path.name.encode(errors="surrogateescape"))
-    state.update(content)
+    state.update(payload)
     return state.digest()
 
 
-def _describe_damage(path: Path) -> str | None:
-    """Return why a directory must be built: "" if it is absent; None if it is intact."""
-    try:
-        if path.is_symlink():
-            return "a symbolic link"
-        with open_regular(path / CHECKSUMS_FILE, follow_links=False) as stream:
-            checksums = msgspec.json.decode(stream.read(), type=dict[str, str])
-        if checksums.pop(CHECKSUMS_FILE, None) != path.name:
-            return f"{CHECKSUMS_FILE} is of another directory"
-        for name, checksum in checksums.items():
-            if _hash_file(path / name) != checksum:
-                return f"checksum mismatch of {name}"
-    except FileNotFoundError as error:
-        return f"{error.filename} is missing" if path.exists() else ""
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return str(error)
-    return None
+def _verify_directory(path: Path) -> Path:
+    """Return a directory; raise OSError or ValueError if it is absent or damaged."""
+    if path.is_symlink():
+        raise ValueError("a symbolic link")
+    content = read_regular(path / CHECKSUMS_FILE, follow_links=False)
+    checksums = msgspec.json.decode(content, type=dict[str, str])
+    if checksums.pop(CHECKSUMS_FILE, None) != path.name:
+        raise ValueError(f"{CHECKSUMS_FILE} is of another directory")
+    for name, checksum in checksums.items():
+        if compute_xxh3(path / name, follow_links=False) != checksum:
+            raise ValueError(f"checksum mismatch of {name}")
+    return path
 
 
-def _build_directory(path: Path, build: Callable[[Path], object]) -> None:
+def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
     temporary = get_temporary_path(path)
     try:
         temporary.mkdir()
         build(temporary)
-        checksums = {file.name: _hash_file(file) for file in sorted(temporary.iterdir())}
+        checksums = {file.name: compute_xxh3(file) for file in sorted(temporary.iterdir())}
         checksums[CHECKSUMS_FILE] = path.name  # so that no copy of another entry is valid
         (temporary / CHECKSUMS_FILE).write_bytes(msgspec.json.encode(checksums))
         for file in temporary.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-        # None: another process has built it meanwhile, on a file system without locks
-        if _describe_damage(path) is not None:
-            _remove(path)
-            temporary.replace(path)
+        with suppress(OSError, ValueError):
+            return _verify_directory(path)  # without locks, another process may have built it
+        remove(path)
+        temporary.replace(path)
+        return path
     except OSError as error:
         raise build_unwritable_error(path, error) from None
     finally:
-        _remove(temporary)
-
-
-def _hash_file(file: Path) -> str:
-    with open_regular(file, follow_links=False) as stream:
-        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()
-
-
-def _remove_temporary(folder: Path, name: str | None) -> None:
-    """Remove the temporary files for the entry `name` of a folder, or for all its files."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for target, paths in find_temporary_files(folder).items():
-            if name in (None, target):
-                for path in paths:
-                    _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, a link or a directory; ignore failure."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+        remove(temporary)
 
 
 def _measure_size(path: Path) -> int:
@@ -391,20 +307,3 @@ def _measure_size(path: Path) -> int:
 def _get_name(path: Path) -> str:
     """Return the name of an entry without the hash of its key."""
     return path.name.rpartition("-")[0]
-
-
-def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
-    try:
-        remove_stale_directories(Path(tempfile.gettempdir()))
-        return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
-    except OSError as error:  # e.g. a container with a read-only root
-        message = "Using %s for temporary files: this system provides no temporary directory (%s)"
-        log.info(message, fallback_dir, error.strerror)
-    remove_stale_directories(fallback_dir)
-    try:
-        return tempfile.TemporaryDirectory(
-            prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        cause = f"{fallback_dir}: no writable temporary directory ({error.strerror})"
-        raise OutputError(f"{cause}; set --cache-dir") from None

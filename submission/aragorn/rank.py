@@ -16,11 +16,11 @@ from aragorn.errors import (
     as_memory_errors,
 )
 from aragorn.io.dataset import Dataset
-from aragorn.io.runs import find_run
+from aragorn.io.runs import find_run, list_other_runs
 from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
-from aragorn.output.run_directory import RunDirectory, list_other_runs
 from aragorn.output.runs import check_tag, format_run
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
+from aragorn.storage.recorded_files import RunFiles, open_run_directory
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System
 from aragorn.systems.execution import CheckpointStore, Execution
@@ -71,7 +71,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}
     with (
-        RunDirectory(options.output_dir) as output,
+        open_run_directory(options.output_dir),
         open_cache(options.cache_dir, options.output_dir) as cache,
     ):
         execution = Execution(dataset, checkpoints, device, cache, engine)
@@ -80,13 +80,10 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
             "team or label": options.tag_prefix,
             "depth": str(depth),
         }
-        output.resume(
-            settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite
-        )
+        names = [f"{_make_tag(options, system)}.txt" for system in systems]
+        output = RunFiles(options.output_dir, settings, names, options.overwrite)
         previous_entries = load_run_entries(options.output_dir, options.overwrite)
-        entries = {
-            tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")
-        }
+        entries = {tag: entry for tag, entry in previous_entries.items() if f"{tag}.txt" in output}
         for system in systems:
             start = time.monotonic()
             try:
@@ -144,18 +141,16 @@ def _write_run(
     options: RankOptions,
     depth: int,
     execution: Execution,
-    run_directory: RunDirectory,
+    run_files: RunFiles,
     is_primary: bool,
 ) -> tuple[bool, int]:
     """Write a system's run unless it is up to date; return whether it is, and the number of
     documents omitted (0 if it is)."""
     key = f"{execution.compute_cache_key(system.stage)} {hash_package()}"
     name = f"{_make_tag(options, system)}.txt"
-    is_up_to_date = run_directory.is_up_to_date(name, key)
+    is_up_to_date = run_files.is_up_to_date(name, key)
     omitted_count = 0
-    if is_up_to_date:
-        text = run_directory.read_run(name)
-    else:
+    if not is_up_to_date:
         rankings = execution.get_ranking(system.stage)
         truncated_rankings = truncate_rankings(rankings, depth)
         omitted_count = len(rankings) - len(truncated_rankings)
@@ -163,9 +158,9 @@ def _write_run(
             message = "%s: truncated to %d documents per topic, %d documents omitted"
             log.info(message, system.name, depth, omitted_count)
         text = format_run(truncated_rankings, _make_tag(options, system))
-        run_directory.write_run(name, text, key)
+        run_files.write_run(name, text, key)
     if is_primary:
-        run_directory.write_primary_run(name, text, key)
+        run_files.write_primary_run(name, key)
     return is_up_to_date, omitted_count
 
 

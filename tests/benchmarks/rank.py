@@ -10,8 +10,8 @@ import yaml
 from aragorn.engine.base import CPU
 from aragorn.engine.device import choose_precision
 from aragorn.models.rankers import get_ranker_class, list_rankers
-from aragorn.output.run_directory import METADATA_FILE
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.storage.recorded_files import METADATA_FILE
 from tests.benchmarks.benchmark import (
     Result,
     compare_costs,

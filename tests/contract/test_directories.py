@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aragorn.output.run_directory import RunDirectory
+from aragorn.storage.recorded_files import open_run_directory
 from tests.conftest import read_files
 from tests.contract.conftest import Call, Outcome
 from tests.contract.input_files import DEEP, touche, write_files
@@ -69,7 +69,7 @@ def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output
 
 
 def test_run_directory_in_use_is_refused(rank: Rank, output: Path) -> None:
-    with RunDirectory(output):
+    with open_run_directory(output):
         code, text = rank()
     assert (code, "in use by another process" in text) == (5, True)
 
@@ -173,7 +173,7 @@ def test_probe_of_the_output_directory_leaves_all_files(
     if kind == "link":
         victim.write_text("theirs")
     before = [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))]
-    with RunDirectory(output):
+    with open_run_directory(output):
         assert [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))] == before
         assert kind not in ("file", "link") or probe.read_text() == "theirs"
 

@@ -14,6 +14,7 @@ import pytest
 
 from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, open_cache
 from aragorn.errors import OutputError
+from aragorn.storage.locks import lock_file
 from tests.conftest import Log, Patch
 
 FORK = multiprocessing.get_context("fork")
@@ -59,9 +60,8 @@ def test_results_are_built_once_and_found_by_their_key(tmp_path: Path) -> None:
     assert [read_all(Cache(tmp_path), build) for _ in range(2)] == [CONTENTS] * 2
     assert build.calls == 3
     cache = Cache(tmp_path)
-    assert (cache.get("payload", "key"), cache.get("payload", "other")) == (b"content", None)
-    cache.put("payload", "other", b"")
-    assert cache.get("payload", "other") == b""
+    for content in (b"", b"not built"):
+        assert cache.get_or_build("payload", "other", lambda content=content: content) == b""
     parts = cache.parts("parts", "key")
     parts.write("1", b"x")
     assert (parts.get_names(), parts.read("2")) == (["0", "1"], None)
@@ -148,7 +148,7 @@ def test_damaged_files_are_rebuilt_with_a_warning(
 
 def test_copies_of_other_entries_are_rebuilt(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    cache.put("payload", "other", b"other")
+    cache.get_or_build("payload", "other", lambda: b"other")
     other = cache.directory("files", "other", build_files)
     (other / "b").write_bytes(b"x")
     other = cache.directory("files", "other", lambda path: (path / "b").write_bytes(b"x"))
@@ -198,7 +198,7 @@ def test_unused_entries_are_described(tmp_path: Path) -> None:
     assert read_all(Cache(tmp_path), Builder()) == CONTENTS
     cache = Cache(tmp_path)
     assert cache.describe_unused() == ""
-    cache.get("payload", "new")
+    cache.get_or_build("payload", "new", lambda: b"")
     assert "1 unused result of other systems" in cache.describe_unused()
     assert "payload-" in cache.describe_unused()
 
@@ -235,7 +235,7 @@ def test_users_share_a_directory(tmp_path: Path) -> None:
 
     def build_in_foreign_directory() -> None:
         with pytest.raises(OutputError, match=r"cannot be written \(Permission denied\)"):
-            Cache(ours).put("payload", "new", b"x")
+            Cache(ours).get_or_build("payload", "new", lambda: b"x")
         with pytest.raises(OutputError, match="Permission denied"):
             Cache(ours).parts("parts", "key").write("new", b"x")
 
@@ -304,7 +304,7 @@ def test_file_system_without_locks(tmp_path: Path, monkeypatch: Patch) -> None:
     def refuse(*arguments: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr("aragorn.cache.fcntl.flock", refuse)
+    monkeypatch.setattr("aragorn.storage.locks.fcntl.flock", refuse)
     assert read_all(Cache(tmp_path), Builder()) == CONTENTS
 
     def build_twice(directory: Path) -> None:
@@ -336,8 +336,9 @@ def read_for(seconds: float, directory: Path, seed: int) -> None:
         if seed == 0:  # the builder
             with parts.lock():
                 parts.remove()
-            with cache.lock("payload", key):
-                cache._locate("payload", key).write_bytes(b"damaged")
+            path = cache._locate("payload", key)
+            with lock_file(path.with_name(f".{path.name}.lock")):
+                path.write_bytes(b"damaged")
 
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.slow)])

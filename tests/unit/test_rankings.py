@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import OutputError
-from aragorn.output.run_directory import FINGERPRINT_FILE, RunDirectory
 from aragorn.output.runs import format_run
 from aragorn.rankings import (
     COLUMNS,
@@ -21,6 +20,7 @@ from aragorn.rankings import (
     rank_by_score_stable,
     validate_rankings,
 )
+from aragorn.storage.recorded_files import FINGERPRINT_FILE, RunFiles
 
 Row = tuple[str, str, int, float]
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
@@ -106,15 +106,14 @@ RUN_FILES = ["a-x.txt"]
 
 def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> None:
     (tmp_path / ".tracker").write_text("TIRA's\n")
-    with RunDirectory(tmp_path) as output:
-        output.resume({"input": "old"}, RUN_FILES, False)
-        for name in "xy":
-            output.write_run(f"a-{name}.txt", f"{name}\n", "k")
-        with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
-            output.is_up_to_date("a-x.txt", "other")
-        output.resume({"input": "new"}, RUN_FILES, True)
-        assert (tmp_path / "a-y.txt").exists()
-        output.write_run("a-x.txt", "new\n", "k")
+    output = RunFiles(tmp_path, {"input": "old"}, RUN_FILES, False)
+    for name in "xy":
+        output.write_run(f"a-{name}.txt", f"{name}\n", "k")
+    with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
+        output.is_up_to_date("a-x.txt", "other")
+    output = RunFiles(tmp_path, {"input": "new"}, RUN_FILES, True)
+    assert (tmp_path / "a-y.txt").exists()
+    output.write_run("a-x.txt", "new\n", "k")
     names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
     assert names == [".tracker", "a-x.txt", FINGERPRINT_FILE]
     assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["inputs"] == {"input": "new"}

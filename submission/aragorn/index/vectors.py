@@ -69,7 +69,7 @@ class VectorStore:
         keys = b"".join(keys for keys, _ in parts)
         merged_name = self._write_part(keys, np.concatenate([vectors for _, vectors in parts]))
         for name in {*names} - {merged_name}:
-            self.parts.discard(name)
+            self.parts.remove(name)
 
     def _read_part(self, name: str) -> tuple[bytes, np.ndarray] | None:
         """Return the keys, concatenated, and the vectors (N, V) of a part; None if it is damaged or

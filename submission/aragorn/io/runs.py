@@ -27,6 +27,7 @@ from aragorn.io.trec import (
     recognise_format,
 )
 from aragorn.rankings import rank_by_score_stable
+from aragorn.storage.atomic_files import get_printable_name
 
 VERSION = 1  # of the order of an input run
 
@@ -86,6 +87,14 @@ def find_run(path: Path) -> Path:
         reason = f" ({abbreviate(str(error))})"
     expected = f"expected a run file, or a directory with {' or '.join(RUN_FILES)}"
     raise InputError(abbreviate(str(path), 300), "", f"no run found{reason}", expected)
+
+
+def list_other_runs(path: Path) -> list[str]:
+    """Return the names of the .txt files in a directory besides the run that is read from it; []
+    for a run file."""
+    run = find_run(path)
+    names = [get_printable_name(file) for file in Inputs([path]).find("*.txt")]
+    return [name for name in names if name != run.name] if run != path else []
 
 
 def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRow]:

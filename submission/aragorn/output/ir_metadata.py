@@ -18,11 +18,11 @@ from aragorn import __version__
 from aragorn.engine.base import LOCAL_ENGINE
 from aragorn.engine.device import count_threads
 from aragorn.errors import OutputError
-from aragorn.output.run_directory import METADATA_FILE
 from aragorn.output.source_code import describe_source_code
 from aragorn.paths import PROGRAM
 from aragorn.storage.atomic_files import get_printable_name, read_regular, replace_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
+from aragorn.storage.recorded_files import METADATA_FILE
 from aragorn.systems.catalogue import System, get_stage_name
 from aragorn.systems.execution import Execution
 from aragorn.versions import hash_package

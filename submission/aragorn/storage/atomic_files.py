@@ -92,7 +92,7 @@ def _replace_file(target: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         temporary.replace(target)
     finally:
-        remove_if_possible(temporary)
+        remove(temporary)
 
 
 def get_printable_name(file: Path) -> str:
@@ -109,23 +109,13 @@ def get_temporary_path(file: Path) -> Path:
     return file.with_name(f".{file.name}.{host:x}-{os.getpid()}-{secrets.token_hex(4)}.part")
 
 
-def find_temporary_files(directory: Path) -> dict[str, list[Path]]:
-    """Return the temporary files in a directory, by final name, including those of running
-    processes."""
-    paths: dict[str, list[Path]] = {}
-    for path in directory.iterdir():
-        if match := TEMPORARY_NAME.fullmatch(path.name):
-            paths.setdefault(match[1], []).append(path)
-    return paths
-
-
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove the temporary files that killed processes left for the files `names`, or for all files
-    if it is None."""
-    for name, paths in find_temporary_files(directory).items():
-        if names is None or name in names:
-            for path in paths:
-                remove_if_possible(path)
+    """Remove the temporary files and directories that killed processes left for the files `names`,
+    or for all files if it is None."""
+    for path in directory.glob(".*.part"):
+        match = TEMPORARY_NAME.fullmatch(path.name)
+        if match and (names is None or match[1] in names):
+            remove(path)
 
 
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
@@ -190,16 +180,19 @@ def open_regular(file: Path, follow_links: bool = True) -> BufferedReader:
     raise OSError(errno.EINVAL, f"{file_type}; expected a regular file", str(file))
 
 
-def read_regular(file: Path) -> bytes:
+def read_regular(file: Path, follow_links: bool = True) -> bytes:
     """Return the content of a regular file; raise OSError as `open_regular` does."""
-    with open_regular(file) as stream:
+    with open_regular(file, follow_links) as stream:
         return stream.read()
 
 
-def remove_if_possible(file: Path) -> None:
-    """Remove a file; ignore failure."""
-    with suppress(OSError):
-        file.unlink(missing_ok=True)
+def remove(path: Path) -> None:
+    """Remove a file, a link or a directory; ignore failure."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def sha256_file(file: Path) -> str:

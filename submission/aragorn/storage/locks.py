@@ -1,22 +1,30 @@
-"""Lock directories against concurrent processes."""
+"""Lock directories and files against other threads and processes by flock(2); a lock ends with its
+process."""
 
 import fcntl
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from aragorn.errors import OutputError
-from aragorn.storage.atomic_files import build_unwritable_directory_error
+from aragorn.storage.atomic_files import build_unwritable_directory_error, remove
+
+TEMPORARY_PREFIX = ".aragorn-work-"
+# marks a temporary directory that this program created and may delete
+MARKER_FILE = "made-by-aragorn"
 
 log = logging.getLogger(__name__)
 
+# of a lock that another process holds; which one depends on the file system
+BUSY_ERRORS = (BlockingIOError, PermissionError)
+
 
 @contextmanager
-def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
-    """Hold an exclusive or shared lock on a directory; log a warning if its file system does not
-    support locks.
+def lock_directory(directory: Path, shared: bool = False) -> Iterator[bool]:
+    """Hold an exclusive or shared lock on a directory; yield whether it is locked: false, with a
+    warning, if its file system does not support locks.
 
     Raises:
         OutputError: If the directory cannot be opened, or another process holds a conflicting lock.
@@ -25,22 +33,57 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise build_unwritable_directory_error(directory, error) from None
-    try:
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
         try:
-            operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-            try:
-                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError):
-                # which of the two depends on the file system
-                raise OutputError(
-                    f"{directory}: in use by another process; wait or choose another directory"
-                ) from None
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            is_locked = True
+        except BUSY_ERRORS:
+            fix = "wait or choose another directory"
+            raise OutputError(f"{directory}: in use by another process; {fix}") from None
         except OSError as error:  # e.g. Lustre or NFS without lock support
-            log.warning(
-                "%s: cannot be locked (%s); use it in only one process at a time",
-                directory,
-                error.strerror,
-            )
-        yield
-    finally:
-        os.close(descriptor)
+            message = "%s: cannot be locked (%s); use it in only one process at a time"
+            log.warning(message, directory, error.strerror)
+            is_locked = False
+        yield is_locked
+
+
+@contextmanager
+def lock_file(file: Path) -> Iterator[bool]:
+    """Create a file, wait for an exclusive lock on it, and remove it after the block; yield whether
+    it is locked: false if it cannot be created, or its file system does not support locks."""
+    held = None
+    with suppress(OSError):
+        held = _create_locked(file)
+    with held or nullcontext():
+        yield held is not None
+
+
+def _create_locked(file: Path) -> ExitStack:
+    """Lock a file, which is created if it is missing; return the context that ends both."""
+    while True:
+        with ExitStack() as stack:
+            # writable, because NFS refuses exclusive locks on others
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(file, flags, 0o666)
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BUSY_ERRORS:
+                log.info("Waiting for another process that uses %s", file)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:  # else its last owner has removed the file
+                stack.callback(remove, file)
+                return stack.pop_all()
+
+
+def remove_stale_directories(directory: Path) -> None:
+    """Remove the temporary cache directories of this user's killed processes; living processes hold
+    a lock on theirs."""
+    for path in directory.glob(f"{TEMPORARY_PREFIX}*/{MARKER_FILE}"):
+        parent = path.parent
+        with suppress(OSError, OutputError):
+            if parent.lstat().st_uid == os.geteuid() and not parent.is_symlink():
+                with lock_directory(parent) as is_locked:
+                    if is_locked:
+                        remove(parent)

@@ -4,7 +4,9 @@ other inputs: the runs of `rank` in fingerprint.json, the tables of `prepare` in
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,25 @@ import msgspec
 import xxhash
 
 from aragorn.errors import OutputError, abbreviate_list, pluralise
+from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import (
     build_unwritable_error,
     create_directory,
-    find_temporary_files,
     get_temporary_path,
     open_regular,
     read_regular,
-    remove_if_possible,
+    remove,
+    remove_stale_files,
     replace_atomic,
 )
+from aragorn.storage.locks import lock_directory, remove_stale_directories
 
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+FINGERPRINT_FILE = "fingerprint.json"
+PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
+METADATA_FILE = "ir-metadata.yml"
 DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -45,7 +52,21 @@ class Record(msgspec.Struct):
 
 class RecordedFiles:
     """Files of a directory that were built from the same inputs; a file without an entry counts as
-    missing."""
+    missing.
+
+    Args:
+        directory: Directory of the files; created if missing.
+        inputs: Inputs of all files, JSON-serialisable.
+        overwrite: Whether to replace files built from other inputs; they are removed when the first
+            new file is written.
+        record_name: File name of the record.
+        expected_names: Names of the files to be written; existing ones without an entry are
+            foreign, as is a record without the names of `inputs`.
+
+    Raises:
+        OutputError: If `overwrite` is false and the directory contains files built from other
+            inputs or foreign files.
+    """
 
     def __init__(
         self,
@@ -53,27 +74,11 @@ class RecordedFiles:
         inputs: Mapping[str, Any],
         overwrite: bool = False,
         record_name: str = MANIFEST,
-        expected_names: Iterable[str] = (),
+        expected_names: Collection[str] = (),
     ) -> None:
-        """Open a directory, reusing the files that were built from the same inputs.
-
-        Args:
-            directory: Directory of the files; created if missing.
-            inputs: Inputs of all files, JSON-serialisable.
-            overwrite: Whether to replace files built from other inputs; they are removed when the
-                first new file is written.
-            record_name: File name of the record.
-            expected_names: Names of the files to be written; existing ones without an entry are
-                foreign, as is a record without the names of `inputs`.
-
-        Raises:
-            OutputError: If `overwrite` is false and the directory contains files built from other
-                inputs or foreign files.
-        """
         create_directory(directory)
         self.directory = directory
         self._record_file = directory / record_name
-        self._stale_files = find_temporary_files(directory)
         previous = read_record(self._record_file)
         names = {*expected_names, *previous.files}
         if not previous.inputs.keys() >= inputs.keys():
@@ -90,8 +95,7 @@ class RecordedFiles:
             raise OutputError(
                 f"{directory}: contains {count} ({abbreviate_list(refused_names)}); {advice}"
             )
-        for name in {*names, record_name}:
-            self._remove_stale(name)
+        remove_stale_files(directory, {*names, record_name})
         self._outdated_names = existing_names if changed else []
         self._record = Record(dict(inputs), {} if changed else previous.files)
 
@@ -102,11 +106,12 @@ class RecordedFiles:
     def get_valid_key(self, name: str) -> str | None:
         """Return the key that a file was written with; None if it is missing or, with a warning,
         damaged."""
-        if name not in self._record.files:
+        entry = self._record.files.get(name)
+        if entry is None:
             return None
         try:
-            if compute_xxh3(self.directory / name) == self._record.files[name].xxh3:
-                return self._record.files[name].key
+            if compute_xxh3(self.directory / name) == entry.xxh3:
+                return entry.key
             cause = "checksum mismatch"
         except FileNotFoundError:
             return None
@@ -115,25 +120,19 @@ class RecordedFiles:
         log.warning("%s: %s; rebuilding the file", self.directory / name, cause)
         return None
 
-    def write(self, name: str, content: bytes | str, key: str = "") -> None:
-        """Write a file atomically, with the key that `get_valid_key` returns."""
-        data = content.encode() if isinstance(content, str) else content
-        self._write_files([name], lambda file: file.write_bytes(data), key)
-
-    def build(self, names: Sequence[str], write: Callable[..., object]) -> None:
+    def build(self, names: Sequence[str], write: Callable[..., object], key: str = "") -> None:
         """Write files together if one of them is missing or damaged: `write` receives a temporary
         path per file."""
         if any(self.get_valid_key(name) is None for name in names):
-            self._write_files(names, write, "")
+            self.write(names, write, key)
 
-    def _write_files(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
-        """Write files under temporary names, record them, and rename them.
+    def write(self, names: Sequence[str], write: Callable[..., object], key: str = "") -> None:
+        """Write files as `build` does, with the key that `get_valid_key` returns.
 
-        An interruption between the last two steps leaves a checksum mismatch, so that the file is
-        rebuilt.
+        They are recorded before they are renamed, so that an interruption between both leaves a
+        checksum mismatch, and they are rebuilt.
         """
-        for name in names:
-            self._remove_stale(name)
+        remove_stale_files(self.directory, names)
         temporary_files = [get_temporary_path(self.directory / name) for name in names]
         try:
             write(*temporary_files)
@@ -146,23 +145,98 @@ class RecordedFiles:
             raise build_unwritable_error(self.directory, error) from None
         finally:
             for file in temporary_files:
-                remove_if_possible(file)
+                remove(file)
 
     def _add_entry(self, name: str, entry: RecordEntry) -> None:
         if self._outdated_names:
             outdated = ", ".join(self._outdated_names)
             log.info("%s: removing outdated files: %s", self.directory, outdated)
             for outdated_name in self._outdated_names:
-                remove_if_possible(self.directory / outdated_name)
+                with suppress(OSError):  # a directory is the user's
+                    (self.directory / outdated_name).unlink()
         self._outdated_names = []
         self._record.files[name] = entry
         content = msgspec.json.encode(self._record, order="sorted")
         replace_atomic(self._record_file, msgspec.json.format(content, indent=1) + b"\n")
 
-    def _remove_stale(self, name: str) -> None:
-        """Remove the temporary files that killed processes left for a file."""
-        for path in self._stale_files.pop(name, []):
-            remove_if_possible(path)
+
+class RunFiles(RecordedFiles):
+    """Runs in an output directory, recorded in fingerprint.json, with a key each: the hash of code,
+    checkpoints, device and precision."""
+
+    def __init__(
+        self,
+        directory: Path,
+        fingerprint: Mapping[str, str],
+        names: Collection[str],
+        overwrite: bool,
+    ) -> None:
+        """Reuse the runs with this fingerprint.
+
+        Args:
+            directory: Output directory.
+            fingerprint: Input and settings that all runs of the directory have in common.
+            names: Names of the run files that may be written.
+            overwrite: Whether runs with another fingerprint or key may be replaced.
+
+        Raises:
+            OutputError: If the directory contains runs with another fingerprint, or files of these
+                names that are not recorded, and `overwrite` is false.
+        """
+        expected_names = [PRIMARY_RUN_FILE, *names]
+        super().__init__(directory, fingerprint, overwrite, FINGERPRINT_FILE, expected_names)
+        remove_stale_files(directory, {METADATA_FILE})
+        self._overwrite = overwrite
+
+    def is_up_to_date(self, name: str, key: str) -> bool:
+        """Return whether a run file exists, is intact and has a key.
+
+        Raises:
+            OutputError: If the file has another key, and `overwrite` is false.
+        """
+        recorded_key = self.get_valid_key(name)
+        if recorded_key not in (None, key) and not self._overwrite:
+            cause = "made with another checkpoint, code, device or precision"
+            raise OutputError(
+                f"{self.directory / name}: {cause}; choose another --output or pass --overwrite"
+            )
+        return recorded_key == key
+
+    def write_run(self, name: str, content: str, key: str) -> None:
+        """Write a run file atomically and record its key."""
+        self.write([name], lambda file: file.write_bytes(content.encode()), key)
+
+    def write_primary_run(self, name: str, key: str) -> None:
+        """Write run.txt, a copy of the run file `name`, and log if it was a copy of another run."""
+        recorded_key = self.get_valid_key(PRIMARY_RUN_FILE)
+        previous_name = recorded_key.split()[0] if recorded_key else name
+        if previous_name != name:
+            file = self.directory / PRIMARY_RUN_FILE
+            log.info("%s: now a copy of %s, was %s", file, name, previous_name)
+        content = read_regular(self.directory / name)
+        self.write([PRIMARY_RUN_FILE], lambda file: file.write_bytes(content), f"{name} {key}")
+
+
+@contextmanager
+def open_run_directory(path: Path) -> Iterator[None]:
+    """Create and lock an output directory; raise OutputError if it is not writable or another
+    process uses it."""
+    create_directory(path)
+    with lock_directory(path), on_interrupt(lambda: remove_stale_files(path)):
+        remove_stale_directories(path)
+        try:
+            tempfile.TemporaryFile(dir=path).close()  # new, and without a name where possible
+        except OSError as error:
+            raise build_unwritable_error(path, error) from None
+        yield
+
+
+def is_edited(run: Path) -> bool:
+    """Return whether a run file, or the run.txt of a directory, differs from the one that was
+    recorded there."""
+    file = run / PRIMARY_RUN_FILE if run.is_dir() else run
+    entry = read_record(file.parent / FINGERPRINT_FILE).files.get(file.name)
+    return entry is not None and file.is_file() and entry.xxh3 != compute_xxh3(file)
 
 
 def read_record(file: Path) -> Record:
@@ -175,7 +249,7 @@ def read_record(file: Path) -> Record:
         return Record()
 
 
-def compute_xxh3(file: Path) -> str:
-    """Compute the checksum of a regular file; raise OSError if it is none."""
-    with open_regular(file) as stream:
+def compute_xxh3(file: Path, follow_links: bool = True) -> str:
+    """Compute the checksum of a regular file; raise OSError as `open_regular` does."""
+    with open_regular(file, follow_links) as stream:
         return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()

@@ -14,13 +14,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from aragorn.cache import MARKER_FILE, open_cache
+from aragorn.cache import open_cache
 from aragorn.errors import CheckpointError, OutputError
-from aragorn.output.run_directory import RunDirectory
 from aragorn.storage import atomic_files
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
-from aragorn.storage.locks import lock_directory
-from aragorn.storage.recorded_files import MANIFEST, RecordedFiles
+from aragorn.storage.locks import MARKER_FILE, lock_directory
+from aragorn.storage.recorded_files import MANIFEST, RecordedFiles, open_run_directory
 from tests.conftest import ROOT, Log, Patch
 
 
@@ -52,7 +51,7 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
     for name in (".aragorn-work-x1", ".aragorn-work-theirs"):
         (tmp_path / name / "deep").mkdir(parents=True)
     (tmp_path / ".aragorn-work-x1" / MARKER_FILE).touch()
-    with RunDirectory(tmp_path):
+    with open_run_directory(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
 
 
@@ -90,7 +89,7 @@ def test_work_directories_of_living_processes_remain(
         assert sorted(parent.iterdir()) == sorted(paths)
         processes[0].kill()
         processes[0].wait()
-        with RunDirectory(output), open_cache(None, output) as cache:
+        with open_run_directory(output), open_cache(None, output) as cache:
             assert sorted(parent.iterdir()) == sorted([paths[1], cache.path])
         processes[1].send_signal(signal.SIGHUP)
         assert processes[1].wait() == 128 + signal.SIGHUP
@@ -162,7 +161,7 @@ def test_file_systems_without_locks_are_used_with_a_warning(
 ) -> None:
     fail_to_lock(code, monkeypatch)
     with (
-        RunDirectory(tmp_path / "runs"),
+        open_run_directory(tmp_path / "runs"),
         open_cache(tmp_path / "cache", tmp_path),
         lock_directory(tmp_path, shared=True),
     ):
@@ -266,20 +265,24 @@ def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(
         atomic_files.replace_atomic(tmp_path, "x")
 
 
+def write(files: RecordedFiles, name: str) -> None:
+    files.build([name], lambda path: path.write_text(name))
+
+
 def test_manifest_that_is_a_link_is_replaced(tmp_path: Path) -> None:
     inputs = {"corpus": "1"}
     directory, victim = tmp_path / "tables", tmp_path / "victim"
-    RecordedFiles(directory, inputs).write("first", "1")
+    write(RecordedFiles(directory, inputs), "first")
     content = (directory / MANIFEST).rename(victim).read_text()
     (directory / MANIFEST).symlink_to(victim)
-    RecordedFiles(directory, inputs).write("second", "2")
+    write(RecordedFiles(directory, inputs), "second")
     assert (victim.read_text(), (directory / MANIFEST).is_symlink()) == (content, False)
     victim.write_text("theirs")
     (directory / MANIFEST).unlink()
     (directory / MANIFEST).symlink_to(victim)
     with pytest.raises(OutputError, match=r"1 file of unknown origin \(manifest.json\)"):
         RecordedFiles(directory, inputs)
-    RecordedFiles(directory, inputs, overwrite=True).write("second", "2")
+    write(RecordedFiles(directory, inputs, overwrite=True), "second")
     assert victim.read_text() == "theirs"
 
 

@@ -222,7 +222,7 @@ def compare(options: CompareOptions) -> None:
 def _compare_other_runs(first: Path, second: Path) -> str:
     """Return lines that say which runs of two directories besides the compared ones have equal
     bytes; "" for files."""
-    from aragorn.output.run_directory import list_other_runs
+    from aragorn.io.runs import list_other_runs
 
     if not (first.is_dir() and second.is_dir()):
         return ""

@@ -21,13 +21,12 @@ from aragorn.io.files import read_text
 from aragorn.io.orders import Order
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import find_run, read_run
-from aragorn.output.run_directory import FINGERPRINT_FILE
 from aragorn.progress import track
 from aragorn.search.page import sanitise_value
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
 from aragorn.storage.hashing import hash_input_files
-from aragorn.storage.recorded_files import read_record
+from aragorn.storage.recorded_files import FINGERPRINT_FILE, read_record
 from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS, get_stage_name, get_system
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.execution import Execution, Stage, iter_components
