@@ -65,11 +65,16 @@ def read_candidate_settings(values: Mapping[str, Any]) -> CandidateSettings:
 
 
 def draw_negatives(
-    conclusions: np.ndarray, queries: np.ndarray, count: int, rule: Rule, seed: int
+    conclusions: np.ndarray,
+    queries: np.ndarray,
+    count: int,
+    rule: Rule,
+    seed: int,
+    sample_factor: int = SAMPLE_FACTOR,
 ) -> np.ndarray:
     """Draw negatives for each query from the arguments of other conclusions, without replacement.
 
-    The rule `least_similar` draws SAMPLE_FACTOR times as many arguments (at most all) and keeps
+    The rule `least_similar` draws `sample_factor` times as many arguments (at most all) and keeps
     those whose conclusions have the lowest Levenshtein ratios with the query, in ascending order.
 
     Args:
@@ -78,6 +83,7 @@ def draw_negatives(
         count: Number of negatives per query.
         rule: Rule by which negatives are selected.
         seed: Seed of the draw; each query has a separate random stream.
+        sample_factor: Number of arguments sampled per negative by the rule `least_similar`.
 
     Returns:
         Row indices (Q, count) of arguments in the pool.
@@ -95,7 +101,7 @@ def draw_negatives(
         if rule == "random":
             negatives[index] = rng.choice(others, size=count, replace=False)
             continue
-        sample = rng.choice(others, size=min(len(others), SAMPLE_FACTOR * count), replace=False)
+        sample = rng.choice(others, size=min(len(others), sample_factor * count), replace=False)
         ratios = process.cdist([query], conclusions[sample], scorer=fuzz.ratio)[0]
         negatives[index] = sample[np.argsort(ratios, kind="stable")[:count]]
     return negatives

@@ -10,7 +10,8 @@ metrics.json (kind `metrics`, with
 - ours_query: pandas query that selects one row of the file; `= VALUE`: our figure itself
 - ours_column: column of our figure, or an expression of columns; spread: column of its standard
 deviation over seeds; low,
-  high: of its interval; n: of the number of topics or repetitions that it is the mean of
+  high: of its interval; n: of the number of topics or repetitions that it is the mean of, or `seed`:
+the query selects a row per seed, and ours is their mean, with its standard deviation
 - scale: factor of our figure; tolerance: largest difference of a reproduced figure without spread
 or interval
 - lower_is_better: `yes`, or empty; kind: `setting`, `size`, `gain` (whose sign matters), or empty
@@ -53,6 +54,7 @@ SIZE = "size"
 N_LARGEST = 5  # number of differences listed at the top of the page
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
 SETTINGS = "settings"  # name of the table of checkpoints and recipes
+SEED = "seed"  # column of result files with a row per seed
 # columns with names of columns of numbers that belong to ours
 NUMBERS = ["spread", "low", "high", "n"]
 DEFAULTS = [
@@ -287,6 +289,8 @@ def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame])
         return nothing
     query = " and ".join(part for part in (figure["ours_query_item"], query) if part)
     rows = select(file, query)
+    if figure["n"] == SEED:
+        return nothing | _average_seeds(figure, rows)
     if len(rows) != 1:
         raise InputError(
             f"figures.csv: {_describe(figure)}: {len(rows)} rows of {file} match `{query}`; one must"
@@ -303,6 +307,19 @@ def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame])
     }
     n = int(row[figure["n"]]) if figure["n"] else None
     return nothing | numbers | {"ours": scale * float(ours), "n": n}
+
+
+def _average_seeds(figure: Mapping[Any, Any], rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the mean of the rows of a figure as `ours`, with `spread`, their standard deviation
+    (None for one row), and `n`, their number."""
+    if rows.empty or rows[SEED].duplicated().any():
+        counts = f"{len(rows)} rows and {rows[SEED].nunique()} seeds"
+        raise InputError(
+            f"figures.csv: {_describe(figure)}: {counts} of {figure['ours_file']} match; a row per seed must"
+        )
+    values = rows[figure["ours_column"]].astype(float) * float(figure["scale"] or 1)
+    spread = values.std() if len(values) > 1 else None
+    return {"ours": values.mean(), "spread": spread, "n": len(values)}
 
 
 def _describe(figure: Mapping[Any, Any]) -> str:

@@ -82,13 +82,23 @@ def _build_publication(name: str, title: str, figures: pd.DataFrame) -> dict[str
     """Build what the templates show of a publication: its items with their figures, and the numbers
     per verdict."""
     ours = figures[figures["publication"] == name]
-    items = [
-        {**rows.iloc[0], "figures": rows.to_dict("records")}
-        for _, rows in ours.groupby("item", sort=False)
-    ]
+    items = [_build_item(rows) for _, rows in ours.groupby("item", sort=False)]
     is_setting = ours["kind"].isin([SETTING, SIZE])
     counts = {
         "results": count_verdicts(ours[~is_setting]),
         "settings and sizes": count_verdicts(ours[is_setting]),
     }
     return {"name": name, "title": title, "items": items, "counts": counts}
+
+
+def _build_item(rows: pd.DataFrame) -> dict[str, Any]:
+    """Build what the templates show of an item; reasons other than the item's are numbered `notes`,
+    each printed once."""
+    reasons = rows["reason"].where(rows["reason"] != rows["reason_item"], "")
+    notes = {text: number for number, text in enumerate(reasons[reasons != ""].unique(), 1)}
+    verdicts = [
+        f"{verdict} ({notes[reason]})" if reason else verdict
+        for verdict, reason in zip(rows["verdict"], reasons, strict=True)
+    ]
+    figures = rows.assign(verdict_cell=verdicts).to_dict("records")
+    return {**rows.iloc[0], "figures": figures, "notes": notes}

@@ -323,19 +323,31 @@ def format_candidates_table(results: Path = RESULTS) -> str:
             else format_value(None)
         )
         rows.append([f"`{scorer}`" if scorer in PUBLISHED_ROWS else scorer, *cells, theirs])
-    bert = ", ".join(
-        f"{values.loc[scorer, UNRECORDED_CANDIDATES]:.2f} (`{scorer}`)" for scorer in BERT_RERANKERS
+    measured = values.loc[[*BERT_RERANKERS, "encoder, untrained"]].dropna(axis=1)
+    below = "; ".join(
+        f"{heading}: {', '.join(f'{value:.2f}' for value in measured[columns])}"
+        for heading, columns in CANDIDATES.items()
+        if columns in measured
     )
-    start = f"{values.loc['encoder, untrained', UNRECORDED_CANDIDATES]:.2f}"
-    counts = values.loc["-times used as a training negative"]
-    collection, split = (f"{counts[columns]:.2f}" for columns in [*CANDIDATES.values()][1:])
+    trials = _read(results / "trials_bert_networks.csv")
+    published_rates = trials[(trials["row"] == SELECTED) & (trials["measure"] == MAP)]["value"]
+    draws = _read(results / "negative_counts.csv").query("ties == 'docno'")
+    drawn = [
+        _format_deviation(rows[MAP].mean(), rows[MAP].std(), 1)
+        for _, rows in draws.groupby("sample_factor")
+    ]
+    count = values.loc["-times used as a training negative", UNRECORDED_CANDIDATES]
     return (
         f"{_format_table(['MAP@20 (%)', *CANDIDATES, 'Entezari 2020'], rows)}\n"
         "The shipped checkpoints were selected with the least similar of the split; their `metrics.json` names neither pool "
-        f"nor rule. So measured, the BERT re-rankers are below their start: {bert}, but {start} for the cosine of the "
-        "encoder before fine-tuning. The least similar premises of the collection are negatives in training, too: how seldom "
-        f"a premise is one, without topic or text, has MAP@20 {collection}; in the split, where each premise is the positive "
-        f"of one query, {split}.\n"
+        "nor rule. The BERT re-rankers are below the cosine of their encoder before fine-tuning "
+        f"({', '.join(f'`{name}`' for name in BERT_RERANKERS)}, encoder: {below}); with the published epochs and rates and "
+        f"no frozen block, on a GPU, they have {published_rates.min():.2f} to {published_rates.max():.2f} with the least "
+        "similar of the split.\n\n"
+        "The least similar premises of the collection are negatives in training, too. How seldom a premise is one, without "
+        f"topic or text, has MAP@20 {drawn[-1]} with them (five draws), {drawn[-2]} and {drawn[-3]} with the least similar "
+        f"of a half and a quarter as many arguments (`study negative-counts`), and {count:.2f} in the split, where each "
+        "premise is the positive of one query.\n"
     )
 
 

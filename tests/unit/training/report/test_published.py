@@ -78,6 +78,15 @@ def test_pages_have_each_published_figure_once(figures: pd.DataFrame) -> None:
     assert not figures.duplicated(KEY).any()
 
 
+def test_reasons_are_printed_once_per_table() -> None:
+    for page in PUBLISHED.glob("*.md"):
+        for table in page.read_text(encoding="utf-8").split("\n## ")[1:]:
+            numbers = re.findall(r"^\|.* \((\d+)\) \|$", table, re.MULTILINE)
+            notes = re.findall(r"^- \((\d+)\) (.*\.)$", table, re.MULTILINE)
+            assert [number for number, _ in notes] == [*dict.fromkeys(numbers)]
+            assert len({text for _, text in notes}) == len(notes)
+
+
 def test_pages_have_no_statement_that_was_refuted() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in (PAGE, *PUBLISHED.glob("*.md")))
     assert re.findall(r"\b(?:99|50) topics|an hour|between 5\.1|at most half an epoch", text) == []
@@ -265,6 +274,16 @@ def test_figures_are_shown_with_spread_or_interval(
     assert format_ours(figure) == text
 
 
+@pytest.mark.parametrize(("rows", "text", "n"), [
+    ("kind == 'x'", "3 ± 2.828", 2), ("row == 'A'", "5", 1),
+])  # fmt: skip
+def test_figures_of_several_seeds_are_averaged(
+    tmp_path: Path, rows: str, text: str, n: int
+) -> None:
+    [figure] = compare(tmp_path, [{"ours_query": rows, "n": "seed"}])
+    assert (format_ours(figure), figure["n"]) == (text, n)
+
+
 def test_settings_are_counted_apart_from_results(figures: pd.DataFrame) -> None:
     page = PAGE.read_text(encoding="utf-8")
     counts = re.findall(
@@ -292,6 +311,8 @@ def test_cells_of_an_item_are_defaults(tmp_path: Path) -> None:
     ({"ours_query": "row == 'D'"}, "0 rows of ours.csv match `row == 'D'`"),
     ({"ours_query": "kind == 'x'"}, "2 rows of ours.csv match"), ({"item": "Table 2"}, "only: paper Table 1, paper Table 2"),
     ({"reason": "absent"}, "no text for the reasons absent"),
+    ({"ours_query": "kind == 'y'", "n": "seed"}, "0 rows and 0 seeds of ours.csv match"),
+    ({"ours_query": "", "n": "seed"}, "3 rows and 2 seeds of ours.csv match"),
 ])  # fmt: skip
 def test_fault_in_a_figure_is_an_error(tmp_path: Path, cells: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -301,9 +322,13 @@ def test_fault_in_a_figure_is_an_error(tmp_path: Path, cells: dict[str, str], me
 def compare(directory: Path, rows: list[dict[str, str]], **item: str) -> list[dict[Any, Any]]:
     """Compare figures of one item; ours of row A is 5, its spread .5 and its interval 3 to 6."""
     results = pd.DataFrame(
-        [["A", "x", 5, 0.5, 3, 6], ["B", "z", 1, 1, 1, 1], ["C", "x", 1, 1, 1, 1]]
+        [
+            ["A", "x", 5, 0.5, 3, 6, 0],
+            ["B", "z", 1, 1, 1, 1, 0],
+            ["C", "x", 1, 1, 1, 1, 1],
+        ]
     )
-    results.columns = pd.Index(["row", "kind", "mean", "sd", "low", "high"])
+    results.columns = pd.Index(["row", "kind", "mean", "sd", "low", "high", "seed"])
     shared = {"publication": "paper", "item": "Table 1"}
     figures = [
         {"row": "A", "measure": "MAP", "theirs": "4", "ours_query": "row == 'A'", **shared, **cells}

@@ -46,6 +46,15 @@ def test_sample_has_known_values_with_each_pool_and_rule(tmp_path: Path) -> None
     settings = ("split", "least_similar"), ("collection", "least_similar"), ("collection", "random")
     for name, expected in SAMPLE_MAP.items():
         assert [values[*pair, name] for pair in settings] == pytest.approx(expected, abs=0.1)
+    counts_file = tmp_path / "negative_counts.csv"
+    options = ["--work-dir", str(work), "--repetitions", "2", "-o", str(counts_file)]
+    assert main(["study", "negative-counts", *options]) == 0
+    counts = pd.read_csv(counts_file).set_index(["ties", "seed", "sample_factor"]).sort_index()
+    assert counts.loc[("docno", 0, 20), "MAP@20"] == values[*settings[1], NEGATIVE_COUNT]
+    assert counts.loc[("docno", 0), "unused"].is_monotonic_decreasing  # larger samples
+    by_docno, at_random = (counts.loc[ties, "MAP@20"] for ties in ("docno", "random"))
+    assert (by_docno != at_random).all()
+    assert (counts.loc[("docno", 0)] != counts.loc[("docno", 1)]).any(axis=None)
 
 
 def test_unknown_scorers_are_refused(

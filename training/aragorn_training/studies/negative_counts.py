@@ -1,0 +1,92 @@
+"""Rank premises by how seldom they are negatives in training, by the size of the sample of the least
+similar negatives.
+
+A score without topic or text: what a network can reach that learns which premises are negatives
+(Entezari 2020, sections 3.2.3, 4.2).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from aragorn.options import option
+from aragorn_training.data.candidates import SAMPLE_FACTOR, draw_negatives
+from aragorn_training.data.split import CANDIDATES_PER_QUERY, POSITIVES, TRAIN, VALIDATION
+from aragorn_training.data.work_directory import iter_rows, read_prepared_manifest
+from aragorn_training.fitting.validation import measure_candidates
+from aragorn_training.options import StudyOptions, positive_int
+
+FILE = "negative_counts.csv"
+DIGITS = 2
+SAMPLE_FACTORS = (SAMPLE_FACTOR // 4, SAMPLE_FACTOR // 2, SAMPLE_FACTOR)
+BY_DOCNO = "docno"
+AT_RANDOM = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """Options of the study."""
+
+    repetitions: int = option(5, parse=positive_int, help="number of draws per sample size")
+
+
+def run(options: Options) -> pd.DataFrame:
+    """Measure the score on the validation queries with the least similar premises of the
+    collection.
+
+    All positives have the score 0, as they are in the validation split; so has each premise that is
+    no negative in training. Equal scores are sorted by docno, as in validation, or at random.
+
+    Returns:
+        One row per number of arguments sampled per negative, `sample_factor`, order of `ties`
+            (BY_DOCNO, AT_RANDOM) and `seed` of the draw: `unused`, the mean number of candidates
+            per query that are no positives and no negatives in training; measures in percent.
+
+    Raises:
+        InputError: If the working directory is not prepared.
+    """
+    first_seed = read_prepared_manifest(options.work_dir).inputs["seed"]
+    tables = [
+        pd.DataFrame(
+            iter_rows(
+                options.work_dir / f"{split}.words.parquet",
+                ["docno", "normalised_conclusion", "negatives"],
+                options.work_dir,
+            )
+        )
+        for split in (VALIDATION, TRAIN)
+    ]
+    counts = Counter(negatives[0] for negatives in tables[1]["negatives"])
+    positives = np.stack([*tables[0].groupby("normalised_conclusion", sort=False).indices.values()])
+    queries = tables[0]["normalised_conclusion"].unique()
+    pool = pd.concat(tables, ignore_index=True)
+    scores = -pool["docno"].map(counts).to_numpy(float)
+    docno_order = pool["docno"].rank().to_numpy()
+    rows = []
+    for factor in SAMPLE_FACTORS:
+        for seed in range(first_seed, first_seed + options.repetitions):
+            negatives = draw_negatives(
+                pool["normalised_conclusion"].to_numpy(),
+                queries,
+                CANDIDATES_PER_QUERY - POSITIVES,
+                "least_similar",
+                seed,
+                factor,
+            )
+            candidates = np.hstack([positives, negatives])
+            unused = float((scores[negatives] == 0).sum(axis=1).mean())
+            random_order = np.random.default_rng(seed).permutation(len(pool))
+            for ties, order in ((BY_DOCNO, docno_order), (AT_RANDOM, random_order)):
+                measures = measure_candidates(scores[candidates], order[candidates])
+                rows.append(
+                    {
+                        "sample_factor": factor,
+                        "ties": ties,
+                        "seed": seed,
+                        "unused": unused,
+                        **measures,
+                    }
+                )
+    return pd.DataFrame(rows)
