@@ -15,7 +15,7 @@ import msgspec
 from aragorn.cache import Cache
 from aragorn.errors import InputError
 from aragorn.io.document_store import create_database, fetch_rows
-from aragorn.io.touche import PORTALS, Argument, read_arguments
+from aragorn.io.touche import PORTALS, ArgumentWithContext, read_arguments
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield docno, stance and portal of each argument; log a warning if the file is invalid."""
     stem = file.name.split(".")[0]
     try:
-        for argument in read_arguments(file):
+        for argument in read_arguments(file, ArgumentWithContext):
             portal = stem if stem in PORTALS else _get_domain(argument)
             yield argument.id, _get_stance(argument), portal
     except InputError as error:
@@ -80,7 +80,7 @@ def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
         log.warning(message, file, error)
 
 
-def _get_stance(argument: Argument) -> str:
+def _get_stance(argument: ArgumentWithContext) -> str:
     """Return the stance that all premises share, or that of the argument if it has no premises; ""
     if there is none."""
     stances = {bytes(premise.stance) for premise in argument.premises or ()}
@@ -88,7 +88,7 @@ def _get_stance(argument: Argument) -> str:
     return "" if others else STANCES.get(stance, "")
 
 
-def _get_domain(argument: Argument) -> str:
+def _get_domain(argument: ArgumentWithContext) -> str:
     with suppress(ValueError, RecursionError):
         domain = msgspec.json.decode(argument.context, type=_Context).sourceDomain
         return domain if isinstance(domain, str) else ""

@@ -144,7 +144,7 @@ class Dataset:
     def read_corpus_file(self, file: Path) -> Iterator[object]:
         """Yield the documents of a single file; raise InputError for the first invalid one."""
         if not self.is_tirex:
-            return touche.read_arguments(file)
+            return touche.read_arguments(file, touche.Argument)
         if file == self.corpus_files[0]:
             return tirex.read_unique_documents(file)
         return iter(())  # candidates are read as the input run

@@ -68,6 +68,13 @@ class Inputs:
         """Return the files whose names match a glob pattern, see `select_files`."""
         return select_files(self._files, *patterns)
 
+    def require(self, kind: str, expected: str, *patterns: str) -> list[Path]:
+        """Return the files whose names match a glob pattern; raise InputError if there are none."""
+        files = self.find(*patterns)
+        if not files:
+            raise self.build_missing_error(kind, expected)
+        return files
+
     def build_missing_error(self, kind: str, expected: str) -> InputError:
         """Return the error for an input without a kind of file, with the names of five files."""
         names = abbreviate_list([file.name for file in self.find("*")]) or "no files"

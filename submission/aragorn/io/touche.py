@@ -7,10 +7,10 @@ args-me*.jsonl, <portal>.jsonl  an argument per line; its premise may also be th
 """
 
 import logging
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from aragorn.errors import InputError, abbreviate, abbreviate_list, pluralise
 from aragorn.io.files import (
     BOM,
     ID_RULE,
+    Buffer,
     Inputs,
     as_input_errors,
     batched,
@@ -52,9 +53,6 @@ JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises"
 JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
 
 
-has_plain_id = re.compile(r"[!-~]+").fullmatch  # of printable ASCII characters
-
-
 class Topic(NamedTuple):
     """Topic of a file; `location` is its line."""
 
@@ -67,7 +65,6 @@ class Premise(msgspec.Struct, gc=False):
     """Premise of an argument."""
 
     text: str
-    stance: Raw = Raw()  # for display only, so undecoded: it must not fail
 
 
 class Argument(msgspec.Struct, gc=False):
@@ -77,12 +74,28 @@ class Argument(msgspec.Struct, gc=False):
     conclusion: str
     premises: tuple[Premise, ...] | UnsetType = UNSET
     argument: str | UnsetType = UNSET
+
+
+class PremiseWithStance(Premise, gc=False):
+    """Premise with its stance; undecoded, so that reading does not fail."""
+
+    stance: Raw = Raw()
+
+
+class ArgumentWithContext(Argument, gc=False):
+    """Argument with its stance and context; undecoded, so that reading does not fail."""
+
+    premises: tuple[PremiseWithStance, ...] | UnsetType = UNSET
     stance: Raw = Raw()
     context: Raw = Raw()
 
 
-class _Corpus(msgspec.Struct, gc=False):
-    arguments: list[Raw]
+Item = TypeVar("Item")
+Record = TypeVar("Record", bound=Argument)
+
+
+class _Corpus(msgspec.Struct, Generic[Item], gc=False):
+    arguments: list[Item]
 
 
 class _IdOnly(msgspec.Struct):
@@ -96,11 +109,9 @@ def find_topic_files(*paths: Path) -> list[Path]:
 
 def get_topic_files(inputs: Inputs) -> list[Path]:
     """Return the topics*.xml files of listed inputs; raise InputError if there are none."""
-    expected = f"expected a file named {TOPIC_FILES} (optionally .gz)"
-    files = inputs.find(TOPIC_FILES)
-    if not files:
-        raise inputs.build_missing_error("topics", expected)
-    return files
+    return inputs.require(
+        "topics", f"expected a file named {TOPIC_FILES} (optionally .gz)", TOPIC_FILES
+    )
 
 
 def find_corpus_files(*paths: Path) -> list[Path]:
@@ -110,10 +121,7 @@ def find_corpus_files(*paths: Path) -> list[Path]:
 
 def get_corpus_files(inputs: Inputs) -> list[Path]:
     """Return the args.me files of listed inputs; raise InputError if there are none."""
-    files = inputs.find(*PORTAL_FILES, *ARGS_ME_FILES)
-    if not files:
-        raise inputs.build_missing_error("corpus", EXPECTED_CORPUS)
-    return files
+    return inputs.require("corpus", EXPECTED_CORPUS, *PORTAL_FILES, *ARGS_ME_FILES)
 
 
 def read_topics(files: Sequence[Path]) -> pd.DataFrame:
@@ -160,24 +168,11 @@ def read_topics_xml(file: Path) -> Iterator[Topic]:
         raise InputError(file, "", reason, EXPECTED_TOPICS)
     for topic in topics:
         location = f"line {topic.sourceline}"
-        qids = _read_values(topic, "number", "num")
-        if not qids:
-            expected = "expected number or num, as element or attribute"
-            raise InputError(file, location, "topic without number", expected)
-        if len(qids) > 1:
-            reason = f"topic with several numbers ({abbreviate_list(qids)})"
-            raise InputError(file, location, reason, "keep one")
-        qid = qids[0]
+        qid = _read_value(file, topic, "topic", "number", "num")
         if rule := describe_invalid_qid(qid):
             raise InputError(file, location, f"invalid number '{abbreviate(qid)}'", rule)
-        titles = _read_values(topic, "title") or _read_values(topic, "query")
-        if not titles:
-            reason = f"topic {abbreviate(qid)} has no title"
-            raise InputError(file, location, reason, "expected <title>")
-        if len(titles) > 1:
-            reason = f"topic {abbreviate(qid)} has several titles ({abbreviate_list(titles)})"
-            raise InputError(file, location, reason, "keep one")
-        yield Topic(qid, titles[0], location)
+        title = _read_value(file, topic, f"topic {abbreviate(qid)}", "title", "query")
+        yield Topic(qid, title, location)
 
 
 def _parse_xml(file: Path) -> etree._Element:
@@ -197,41 +192,58 @@ def _parse_xml(file: Path) -> etree._Element:
     return tree.getroot()
 
 
-def _read_values(topic: etree._Element, *names: str) -> list[str]:
-    """Return the distinct non-empty values of attributes and children with these names, in any
-    namespace."""
+def _read_value(file: Path, topic: etree._Element, label: str, *names: str) -> str:
+    """Return the only non-empty value of attributes and children with these names, in any
+    namespace; raise InputError, which calls the topic `label`, if there is none or another."""
     texts = [str(text) for name, text in topic.items() if etree.QName(name).localname in names]
-    texts += [
-        str(child.xpath("string()"))
-        for name in names
-        for child in topic.iterchildren(f"{{*}}{name}")
-    ]
-    return [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]
+    children = [child for name in names for child in topic.iterchildren(f"{{*}}{name}")]
+    texts += [str(child.xpath("string()")) for child in children]
+    values = [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]
+    if len(values) == 1:
+        return values[0]
+    problem = f"has no {names[0]}"
+    fix = f"expected {' or '.join(names)}, as element or attribute"
+    if values:
+        problem = f"has several {names[0]}s ({abbreviate_list(values)})"
+        fix = "keep one"
+    raise InputError(file, f"line {topic.sourceline}", f"{label} {problem}", fix)
 
 
-def read_arguments(file: Path) -> Iterator[Argument]:
-    """Yield the arguments of an args.me file; raise InputError for the first invalid one.
+def read_arguments(file: Path, record_type: type[Record]) -> Iterator[Record]:
+    """Yield the arguments of an args.me file as Argument or ArgumentWithContext; raise InputError
+    for the first invalid one.
 
     A JSON file is split into undecoded arguments first, which needs less memory than decoding it at
     once.
     """
-    if file.name.removesuffix(".gz").endswith(".jsonl"):
-        unit, schema, records = "line", JSONL_SCHEMA, iter_lines(file)
-    else:
-        unit, schema, records = "argument", JSON_SCHEMA, _split_corpus(file)
-    decode = msgspec.json.Decoder(Argument).decode
-    for number, record in records:
+    unit, schema = ("line", JSONL_SCHEMA) if _is_jsonl(file) else ("argument", JSON_SCHEMA)
+    decode = msgspec.json.Decoder(record_type).decode
+    for number, record in iter_lines(file) if _is_jsonl(file) else _split_corpus(file):
         try:
             argument = decode(record)
-            is_plain = argument.argument is UNSET and has_plain_id(argument.id)  # almost always
-            if not is_plain or argument.premises is UNSET:
-                _validate(argument)
+            _validate(argument)
         except (ValueError, RecursionError) as error:
             location = f"{unit} {number}{_format_id(record)}"
             if unit == "line" and b'"arguments"' in record:
                 schema += "; a single object with all arguments must be named .json"
             raise build_record_error(file, location, record, error, schema) from None
         yield argument
+
+
+def _read_at_once(file: Path) -> Sequence[Argument]:
+    """Return the arguments of a file; decoding a valid JSON file in one call is faster than
+    `read_arguments`, which raises the error of an invalid one."""
+    if not _is_jsonl(file):
+        with suppress(ValueError, RecursionError, MemoryError):
+            arguments = msgspec.json.decode(_read_json(file), type=_Corpus[Argument]).arguments
+            for argument in arguments:
+                _validate(argument)
+            return arguments
+    return [*read_arguments(file, Argument)]
+
+
+def _is_jsonl(file: Path) -> bool:
+    return file.name.removesuffix(".gz").endswith(".jsonl")
 
 
 def _validate(argument: Argument) -> None:
@@ -243,13 +255,18 @@ def _validate(argument: Argument) -> None:
         raise msgspec.ValidationError(f"has {has} argument; give one of them")
 
 
+def _read_json(file: Path) -> Buffer:
+    """Return the content of a JSON file without byte order mark, copied only if it has one."""
+    content = read_bytes(file)
+    return content[len(BOM) :] if content[: len(BOM)] == BOM else content
+
+
 def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
     """Return numbers (from 1) and undecoded arguments of a JSON file."""
-    content = read_bytes(file)
-    data = content[len(BOM) :] if content[: len(BOM)] == BOM else content  # copies only with BOM
+    data = _read_json(file)
     try:
         with pause_gc():
-            return enumerate(msgspec.json.decode(data, type=_Corpus).arguments, 1)
+            return enumerate(msgspec.json.decode(data, type=_Corpus[Raw]).arguments, 1)
     except msgspec.ValidationError as error:
         first_line = bytes(data[: 1 << 24]).partition(b"\n")[0]
         hint = ""
@@ -290,7 +307,9 @@ def read_documents(files: Sequence[Path]) -> pd.DataFrame:
     Duplicate arguments (same id and text) are dropped; InputError is raised for an id with
     different texts.
     """
-    frames = [pd.concat([*iter_batches(file)] or [to_frame([])], copy=False) for file in files]
+    frames = [to_frame(_read_at_once(file)) for file in files]
+    for file, frame in zip(files, frames, strict=True):
+        log.info("%s: %d arguments", file.name, len(frame))
     documents = pd.concat(frames, ignore_index=True, copy=False)
     duplicates = documents[documents["docno"].duplicated(keep=False)]
     if len(duplicates):
@@ -306,7 +325,7 @@ def read_documents(files: Sequence[Path]) -> pd.DataFrame:
 def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
     """Yield the documents `docno conclusion premise` of an args.me file in batches."""
     n_arguments = 0
-    for batch in batched(read_arguments(file)):
+    for batch in batched(read_arguments(file, Argument)):
         n_arguments += len(batch)
         yield to_frame(batch)
     log.info("%s: %d arguments", file.name, n_arguments)
@@ -321,10 +340,14 @@ def to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
         else " ".join([premise.text for premise in argument.premises])
         for argument in arguments
     ]
-    docnos = [argument.id for argument in arguments]
-    conclusions = [argument.conclusion for argument in arguments]
-    columns = {"docno": docnos, "conclusion": conclusions, "premise": premises}
-    return pd.DataFrame(columns, dtype=object)
+    columns: dict[str, Iterable[object]] = {
+        "docno": [argument.id for argument in arguments],
+        "conclusion": [argument.conclusion for argument in arguments],
+        "premise": premises,
+    }
+    # faster than a frame of lists
+    arrays = {name: np.fromiter(texts, object, len(arguments)) for name, texts in columns.items()}
+    return pd.DataFrame(arrays, copy=False)
 
 
 def _raise_if_conflicting(duplicates: pd.DataFrame, file_names: np.ndarray) -> None:

@@ -103,7 +103,10 @@ def test_other_formats_than_a_run_are_recognised(name: str, tmp_path: Path) -> N
 
 
 def test_values_over_several_lines_are_recognised(tmp_path: Path) -> None:
-    for name, read in (("args-me.jsonl", touche.read_arguments), ("x.jsonl", tirex.read_documents)):
+    for name, read in (
+        ("args-me.jsonl", lambda file: touche.read_arguments(file, touche.Argument)),
+        ("x.jsonl", tirex.read_documents),
+    ):
         for content in (
             '{\n  "id": "a"\n}',
             '[\n  {"id": "a"}]',

@@ -174,7 +174,7 @@ LINES = {"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan}
     (
         [("", "no number"), ("2", ""), ("3", "x"), ("3", "y")],
         {"args-me.json": json.dumps({"arguments": INVALID}), "idebate.json": json.dumps({"arguments": INVALID[:3]})},
-        ["topic without number", "me.json, argument 3 (id a b): invalid id 'a b'", "idebate.json, argument 3 (id a b): inv"],
+        ["topic has no number", "me.json, argument 3 (id a b): invalid id 'a b'", "idebate.json, argument 3 (id a b): inv"],
     ),
     (
         [("1", "zoos")], {"args-me.json": '{"arguments": []}', "args-me.jsonl": "\n".join(map(json.dumps, LINES))},

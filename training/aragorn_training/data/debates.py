@@ -8,7 +8,7 @@ from rapidfuzz import fuzz, process
 
 from aragorn.errors import abbreviate
 from aragorn.io.files import build_record_error
-from aragorn.io.touche import read_arguments
+from aragorn.io.touche import ArgumentWithContext, read_arguments
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import normalise
 
@@ -26,7 +26,7 @@ class _Context(msgspec.Struct, gc=False, rename="camel"):
 def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
     """Yield docno and context of each argument of a file; a missing context has no fields."""
     decode = msgspec.json.Decoder(_Context | None).decode
-    for argument in read_arguments(file):
+    for argument in read_arguments(file, ArgumentWithContext):
         context = argument.context
         try:
             yield argument.id, (decode(context) if bytes(context) else None) or _Context()

@@ -8,7 +8,7 @@ import pandas as pd
 from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection
 from aragorn.io.qrels import read_qrels
-from aragorn.io.touche import find_corpus_files, read_arguments, read_documents
+from aragorn.io.touche import Argument, find_corpus_files, read_arguments, read_documents
 from aragorn.options import option
 from aragorn_training.evaluation.overlap import read_docnos
 from aragorn_training.options import (
@@ -56,7 +56,7 @@ def run(options: Options) -> pd.DataFrame:
     corpora = {
         argument.id: file.name.split(".")[0]
         for file in reversed(files)
-        for argument in read_arguments(file)
+        for argument in read_arguments(file, Argument)
     }
     docnos = documents["docno"]
     flags = {
