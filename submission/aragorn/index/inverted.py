@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from aragorn.cache import encode_npy
 from aragorn.text.index_terms import END_OF_TEXT
 
 if TYPE_CHECKING:
@@ -274,5 +275,6 @@ def write_index(directory: Path, blocks: Iterable[csr_array], terms: Iterable[st
     (directory / "terms.txt").write_text(
         "".join(f"{term}\n" for term in term_list), encoding="utf-8"
     )
-    np.save(directory / "cf.npy", cf)
-    np.save(directory / "lengths.npy", np.concatenate(lengths))
+    # np.save to a file ignores an error when its last block is written, e.g. on a full disk
+    (directory / "cf.npy").write_bytes(encode_npy(cf))
+    (directory / "lengths.npy").write_bytes(encode_npy(np.concatenate(lengths)))

@@ -131,7 +131,8 @@ class Hits:
 def build_query(terms: Iterable[str]) -> Query:
     """Weight each term of a text by its count, divided by the largest count."""
     counts = Counter(terms)
-    return {term: count / max(counts.values()) for term, count in counts.items()}
+    max_count = max(counts.values(), default=0)
+    return {term: count / max_count for term, count in counts.items()}
 
 
 def search(index: InvertedIndex, query: Query, model: Model, depth: int) -> Hits:

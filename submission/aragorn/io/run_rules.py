@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import inf, isfinite
@@ -73,13 +73,14 @@ def find_run_issues(
         rows = [*read_run_rows(file, errors.append)]
     except InputError as error:
         return [RunIssue(TIRA_ERROR, "unreadable file", None, str(error))]
+    qids = None if topics is None else dict.fromkeys(topics)  # ordered, found in constant time
     issues = [
         *_find_directory_issues(path),
         *map(_classify, errors),
         *_find_format_issues(rows),
-        *_find_topic_issues(rows, topics),
+        *_find_topic_issues(rows, qids),
         *_find_row_issues(rows, docnos),
-        *_find_file_issues(file, rows, errors, topics),
+        *_find_file_issues(file, rows, errors, qids),
     ]
     return sorted(
         issues, key=lambda issue: (LEVELS.index(issue.level), issue.line is None, issue.line)
@@ -141,7 +142,7 @@ def _find_format_issues(rows: Sequence[RunRow]) -> Issues:
             yield _stricter("second field is not Q0", line_number, message)
 
 
-def _find_topic_issues(rows: Sequence[RunRow], topics: Sequence[str] | None) -> Issues:
+def _find_topic_issues(rows: Sequence[RunRow], topics: Mapping[str, object] | None) -> Issues:
     first_lines: dict[str, list[int]] = {}  # first line of each block of a topic's lines
     for qid, block in groupby(rows, lambda row: row.qid):
         first_lines.setdefault(qid, []).append(next(block).line.number)
@@ -196,7 +197,10 @@ def _find_row_issues(rows: Sequence[RunRow], docnos: Collection[str] | None) -> 
 
 
 def _find_file_issues(
-    file: Path, rows: Sequence[RunRow], errors: Sequence[RunError], topics: Sequence[str] | None
+    file: Path,
+    rows: Sequence[RunRow],
+    errors: Sequence[RunError],
+    topics: Mapping[str, object] | None,
 ) -> Issues:
     line_errors = [error for error in errors if error.category != SKIPPED]
     topic_sizes = Counter(row.qid for row in rows)

@@ -353,10 +353,11 @@ def to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 def _raise_if_conflicting(duplicates: pd.DataFrame, file_names: np.ndarray) -> None:
     """Raise InputError for the first id with different texts; `file_names[i]` is the file of the
     row with index i."""
-    for docno, group in duplicates.groupby("docno", sort=True):
-        if len(group.drop_duplicates()) > 1:
-            files = ", ".join(sorted(set(file_names[group.index])))
-            reason = (
-                f"argument {abbreviate(str(docno))} occurs {len(group)} times with different texts"
-            )
-            raise InputError(files, "", reason, "use the files of a single corpus version")
+    texts = duplicates.drop_duplicates()
+    conflicting_ids = texts["docno"][texts["docno"].duplicated()]
+    if len(conflicting_ids):
+        docno = conflicting_ids.min()
+        rows = duplicates.index[duplicates["docno"] == docno]
+        files = ", ".join(sorted(set(file_names[rows])))
+        reason = f"argument {abbreviate(docno)} occurs {len(rows)} times with different texts"
+        raise InputError(files, "", reason, "use the files of a single corpus version")
