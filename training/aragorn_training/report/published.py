@@ -311,15 +311,15 @@ def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame])
 
 def _average_seeds(figure: Mapping[Any, Any], rows: pd.DataFrame) -> dict[str, Any]:
     """Return the mean of the rows of a figure as `ours`, with `spread`, their standard deviation
-    (None for one row), and `n`, their number."""
+    (None for one row), both with two decimals, and `n`, their number."""
     if rows.empty or rows[SEED].duplicated().any():
         counts = f"{len(rows)} rows and {rows[SEED].nunique()} seeds"
         raise InputError(
             f"figures.csv: {_describe(figure)}: {counts} of {figure['ours_file']} match; a row per seed must"
         )
     values = rows[figure["ours_column"]].astype(float) * float(figure["scale"] or 1)
-    spread = values.std() if len(values) > 1 else None
-    return {"ours": values.mean(), "spread": spread, "n": len(values)}
+    spread = round(values.std(), 2) if len(values) > 1 else None
+    return {"ours": round(values.mean(), 2), "spread": spread, "n": len(values)}
 
 
 def _describe(figure: Mapping[Any, Any]) -> str:

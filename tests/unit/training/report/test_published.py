@@ -14,7 +14,6 @@ from aragorn_training.report.published import (
     compare_figures,
     count_items_not_run,
     find_ours,
-    format_figure,
     judge,
     read_figures,
     read_results,
@@ -27,8 +26,8 @@ ITEMS = {  # the tables and figures that the page must contain
     ],
     "entezari_2020": [
         "Table 3.1", "Figure 3.1", "Figure 3.2", "Section 3.2.5", "Figure 4.1", "Table 4.1", "Figures 4.2 to 4.9", "Table 4.2",
-        "Table 4.2, published epochs and rates", "Table 4.2, candidates", "Section 4.6, candidates", "Figure 4.11",
-        "Section 4.5", "Table 4.3", "Table A.1",
+        "Table 4.2, published epochs and rates", "Table 4.2, random candidates", "Table 4.2, candidates",
+        "Section 4.6, candidates", "Figure 4.11", "Section 4.5", "Table 4.3", "Table A.1",
     ],
     "entezari_voelske_2020": [
         "Table 1", "Table 2", "Official results, corpus version 1", "Figure 1", "Figure 3", "Section 5, candidates",
@@ -97,25 +96,25 @@ def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures: pd.DataF
     table = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
     assert len(table) <= 30
     rows = {row[0]: row[1:] for row in table[2:]}
-    assert rows["GRU"] == [
+    assert rows["GRU, split candidates"] == [
         "MAP@20",
         "24.1",
         "10.04",
         "70.7 (features of topic and premise together)",
         "worse",
     ]
-    assert rows["BM25 over the same premises, untrained"][3] == "84.82"
+    assert rows["BM25 over the same premises, untrained"][3] == "82.72 (random candidates)"
     assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
-    item = "Table 4.2, published epochs and rates"
-    published = figures[(figures["item"] == item) & (figures["measure"] == "MAP@20")].set_index(
-        "row"
-    )
-    for system, row in {"KNRM": "KNRM", "BERT + DRMM": "DRMM BERT", "SNRM": "SNRM"}.items():
-        assert rows[system][1:3] == [
-            published["theirs"][row],
-            format_figure(published["ours"][row]),
-        ]
-        assert rows[system][4] == published["verdict"][row]
+    validation = figures[figures["measure"] == "MAP@20"].set_index(["item", "row"])
+    published, drawn = "Table 4.2, published epochs and rates", "Table 4.2, random candidates"
+    for system, key in {
+        "KNRM, random candidates": (drawn, "KNRM: random, collection"),
+        "BERT + DRMM, split candidates": (published, "DRMM BERT"),
+        "SNRM, split candidates": (published, "SNRM"),
+    }.items():
+        figure = validation.loc[key].to_dict()
+        assert rows[system][1:3] == [figure["theirs"], format_ours(figure)]
+        assert rows[system][4] == figure["verdict"]
     settings = read_results("settings").set_index(["name", "key"])["value"]
     shipped = [
         settings[name, "validation.MAP@20"] for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
@@ -217,6 +216,27 @@ def test_n_of_each_mean_follows_from_the_result_files(figures: pd.DataFrame) -> 
     assert means["n"].notna().all()
 
 
+def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures: pd.DataFrame) -> None:
+    trials = pd.read_csv(RESULTS / "trials_candidates.csv").query("row == 'selected'")
+    values = trials.groupby(["trial", "measure"])["value"].agg(["count", "mean", "std"])
+    of_trials = figures[figures["ours_file"] == "trials_candidates.csv"]
+    assert len(of_trials) == 9 * trials["trial"].nunique()
+    for figure in of_trials.to_dict("records"):
+        trial, measure = re.findall(r"'(.*?)'", figure["ours_query"])
+        count, mean, deviation = values.loc[trial, measure]
+        assert (figure["n"], figure["ours"]) == (count, pytest.approx(mean, abs=0.006))
+        if count > 1:
+            assert figure["spread"] == pytest.approx(deviation, abs=0.006)
+        else:
+            assert figure["spread"] is None
+    for file, n in {"augmented_sbert*": "repetitions", "argument_quality*": "n_seeds"}.items():
+        for path in RESULTS.glob(f"{file}.csv"):
+            table = pd.read_csv(path)
+            if n in table:  # a deviation has several values
+                spread = table["dev_sd" if "dev_sd" in table else "sd"]
+                assert ((table[n] > 1) == spread.notna()).all(), path.name
+
+
 @pytest.mark.parametrize(
     ("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")]
 )
@@ -275,7 +295,7 @@ def test_figures_are_shown_with_spread_or_interval(
 
 
 @pytest.mark.parametrize(("rows", "text", "n"), [
-    ("kind == 'x'", "3 ± 2.828", 2), ("row == 'A'", "5", 1),
+    ("kind == 'x'", "3 ± 2.83", 2), ("row == 'A'", "5", 1),
 ])  # fmt: skip
 def test_figures_of_several_seeds_are_averaged(
     tmp_path: Path, rows: str, text: str, n: int
