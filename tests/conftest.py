@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from io import BytesIO
@@ -36,12 +36,16 @@ from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import Corpus
 from aragorn.models.bert import BERTRanker
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.search.searcher import Searcher
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -52,7 +56,6 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import CheckpointStore, Execution
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.text.index_terms import Fields
 from aragorn.text.passages import WordPiecePassageTokeniser
@@ -60,6 +63,7 @@ from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn_training.__main__ import main as run_training
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting.fit import save_network
 
 Capture, Log, Patch = pytest.CaptureFixture[str], pytest.LogCaptureFixture, pytest.MonkeyPatch
@@ -189,7 +193,7 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
+def make_retrieval(tmp_path: Path) -> Iterator[Callable[..., DatasetRetrieval]]:
     """Return a function that opens an execution on an input directory, with a temporary cache."""
     with ExitStack() as stack:
 
@@ -199,17 +203,26 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
             checkpoints: Path = CHECKPOINT_DIR,
             qid: str | None = None,
             engine: Engine = LOCAL_ENGINE,
-        ) -> Execution:
+        ) -> DatasetRetrieval:
             cache = stack.enter_context(open_cache(None, tmp_path))
-            return Execution(
+            return DatasetRetrieval(
                 Dataset(directory, input_run=input_run, qid=qid),
-                CheckpointStore(checkpoints),
-                CPU,
-                cache,
-                engine,
+                Session(CheckpointStore(checkpoints), CPU, cache, engine),
             )
 
         yield make
+
+
+@contextmanager
+def open_searcher(
+    corpus: Corpus,
+    checkpoints: CheckpointStore,
+    device: str = CPU,
+    cache_dir: Path | None = None,
+) -> Iterator[Searcher]:
+    """Open a searcher of documents; with `cache_dir` None, its cache is temporary."""
+    with open_cache(cache_dir, Path()) as cache:
+        yield Searcher(Collection(corpus, Session(checkpoints, device, cache)))
 
 
 def build_tiny_tokenizer() -> Tokenizer:

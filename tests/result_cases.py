@@ -42,9 +42,10 @@ from aragorn.models.padding import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
+from aragorn.pipeline.retrieval import Stage
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.dense import DenseConclusionStage
-from aragorn.systems.execution import CheckpointStore, Execution, Stage
 from aragorn.systems.fusion import FusionStage
 from aragorn.text import index_terms, normalisation, passages, surface_tokens, tokenisers
 from aragorn.text.index_terms import TermAnalyser
@@ -53,6 +54,7 @@ from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting.fit import save_network
 from tests.conftest import (
     TINY_CONFIGS,
@@ -391,7 +393,7 @@ def interpolate_quality() -> Any:
 
 
 @contextmanager
-def open_execution() -> Iterator[Execution]:
+def open_retrieval() -> Iterator[DatasetRetrieval]:
     """Open an execution on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -432,7 +434,9 @@ def open_execution() -> Iterator[Execution]:
             model = WeightedSum("", normaliser, 0.25, members, length)
             write_parameters(checkpoints / stage.checkpoint, model)
         cache = stack.enter_context(open_cache(None, folder))
-        yield Execution(Dataset(folder / "input"), CheckpointStore(checkpoints), CPU, cache)
+        yield DatasetRetrieval(
+            Dataset(folder / "input"), Session(CheckpointStore(checkpoints), CPU, cache)
+        )
 
 
 MEMBERS = (("bm25", STAGES["bm25"]), ("knrm", STAGES["knrm"]))
@@ -456,9 +460,9 @@ STAGE_CASES: dict[str, Stage] = {
 
 
 def rank_with(stage: Stage) -> Any:
-    with open_execution() as execution:
-        ranking = execution.get_ranking(stage)
-        scores = stage.score(execution, ranking[["qid", "docno"]])
+    with open_retrieval() as retrieval:
+        ranking = retrieval.rank(stage)
+        scores = stage.score(retrieval, ranking[["qid", "docno"]])
         return [ranking.to_numpy().tolist(), np.asarray(scores, float).tolist()]
 
 

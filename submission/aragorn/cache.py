@@ -185,6 +185,7 @@ def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
         log.info(message, fallback_dir, error.strerror)
     remove_stale_directories(fallback_dir)
     try:
+        fallback_dir.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory("", TEMPORARY_PREFIX, fallback_dir, True)
     except OSError as error:
         cause = f"{fallback_dir}: no writable temporary directory ({error.strerror})"

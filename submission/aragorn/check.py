@@ -20,11 +20,12 @@ from aragorn.io.args_me_ids import find_mismatched_ids
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.run_rules import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.recorded_files import is_edited
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import CheckpointStore, iter_components
 
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 

@@ -21,29 +21,26 @@ def check(options: CheckOptions) -> None:
 
 def explain(options: ExplainOptions) -> None:
     """Print the explanation of the score of a document, or the comparison of two."""
-    from aragorn.cache import open_cache
-    from aragorn.engine.device import choose_device, choose_precision
     from aragorn.explain import explain
     from aragorn.io.dataset import Dataset
+    from aragorn.pipeline.collection import Collection
+    from aragorn.pipeline.retrieval import Retrieval
+    from aragorn.pipeline.session import open_session
     from aragorn.systems.catalogue import get_system
-    from aragorn.systems.execution import CheckpointStore, Execution
 
     system = get_system(options.system)
-    device = choose_device(options.device)
-    precision = choose_precision(options.precision, device)
-    checkpoints = CheckpointStore(options.checkpoint_dir, precision)
     dataset = Dataset(
         *options.inputs, input_run=options.input_run, qid=options.qid, order=options.order
     )
-    with open_cache(options.cache_dir, Path()) as cache:
-        execution = Execution(dataset, checkpoints, device, cache)
-        print(explain(system, options.docnos, execution, sys.stdout.isatty()), end="")
+    with open_session(options, options.cache_dir, Path()) as session:
+        retrieval = Retrieval(dataset, Collection(dataset, session))
+        print(explain(system, options.docnos, retrieval, sys.stdout.isatty()), end="")
 
 
 def list_systems(options: CheckpointOptions) -> None:
     """Print each system with its availability, description and formula."""
+    from aragorn.pipeline.session import CheckpointStore
     from aragorn.systems.catalogue import SYSTEMS
-    from aragorn.systems.execution import CheckpointStore
 
     checkpoints = CheckpointStore(options.checkpoint_dir)
     directory = escape_unprintable(str(checkpoints.directory))

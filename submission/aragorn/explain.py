@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from aragorn.errors import UsageError, abbreviate
 from aragorn.explanation import Explanation, Row, TextSpan, select_largest
+from aragorn.pipeline.retrieval import Retrieval
 from aragorn.systems.catalogue import System
-from aragorn.systems.dense import DensePremiseStage
-from aragorn.systems.execution import Execution, Stage
-from aragorn.systems.neural import RerankStage
 from aragorn.text.normalisation import sanitise
 
 MAX_ROWS = 15  # rows per table; a last row sums the remaining ones, except for occlusions
@@ -20,7 +18,7 @@ WHITESPACE = re.compile(r"\s+")
 
 
 def explain(
-    system: System, docnos: Sequence[str], execution: Execution, use_colour: bool = False
+    system: System, docnos: Sequence[str], retrieval: Retrieval, use_colour: bool = False
 ) -> str:
     """Return a text that explains the score of a document, retrieved or not, or compares the scores
     of two documents.
@@ -28,31 +26,31 @@ def explain(
     Args:
         system: System that computes the scores.
         docnos: Docnos of one or two documents.
-        execution: Execution with a single topic.
+        retrieval: Retrieval with a single topic.
         use_colour: Whether to mark argument components by colours instead of names.
 
     Raises:
         UsageError: If the topic or a document is unknown, there are more than two documents, or the
             scores were supplied.
     """
-    [(qid, query)] = execution.topics.to_numpy()
+    [(qid, query)] = retrieval.topics.to_numpy()
     if len(docnos) > 2:
         raise UsageError(f"{len(docnos)} documents; explain one document or compare two")
     for docno in docnos:
-        if execution.documents.find_unknown({docno}):
+        if retrieval.collection.documents.find_unknown({docno}):
             raise UsageError(
                 f"unknown document '{abbreviate(docno)}'; expected a docno of the input"
             )
     try:
-        explanations = [system.stage.explain(execution, qid, docno) for docno in docnos]
+        explanations = [system.stage.explain(retrieval, qid, docno) for docno in docnos]
     except UsageError as error:
         raise UsageError(f"{system.name}: {error}") from None
     header = [f"topic {qid}: {query}"]
     is_comparison = len(docnos) == 2
     labels = ["first document", "second document"] if is_comparison else ["document"]
     for label, docno in zip(labels, docnos, strict=True):
-        [conclusion] = execution.documents.read_texts({docno})["conclusion"]
-        absence = _describe_absence(system, execution, qid, docno)
+        [conclusion] = retrieval.collection.documents.read_texts({docno})["conclusion"]
+        absence = _describe_absence(system, retrieval, qid, docno)
         header += [
             f"{label} {docno}: {conclusion}",
             *([f"{absence}: no run contains it"] if absence else []),
@@ -68,29 +66,19 @@ def explain(
     )
 
 
-def _describe_absence(system: System, execution: Execution, qid: str, docno: str) -> str:
+def _describe_absence(system: System, retrieval: Retrieval, qid: str, docno: str) -> str:
     """Describe why the system does not rank a document for the topic, as far as this is known
     without its ranking; else ""."""
-    ranking = execution.input_run
+    ranking = retrieval.input_run
     if ranking is not None:
         is_in_run = docno in set(ranking.loc[ranking["qid"] == qid, "docno"])
-        return "" if is_in_run else f"not in {execution.input.ranking_file}"
-    if docno not in set(execution.documents.searchable_docnos):
+        return "" if is_in_run else f"not in {retrieval.input_file}"
+    if docno not in set(retrieval.collection.documents.searchable_docnos):
         return "not in the collection (premise too short)"
-    rankings = [
-        execution.get_ranking(stage) for stage in _get_candidate_stages(system.stage, execution)
-    ]
+    candidate_stages = system.stage.get_candidate_stages(retrieval.session.checkpoints)
+    rankings = [retrieval.rank(stage) for stage in candidate_stages]
     is_candidate = not rankings or any(docno in set(ranking["docno"]) for ranking in rankings)
     return "" if is_candidate else f"not among the candidates of {system.name}"
-
-
-def _get_candidate_stages(stage: Stage, execution: Execution) -> tuple[Stage, ...]:
-    """Return the stages that retrieve the candidates of a network, () for a stage that searches the
-    collection."""
-    if isinstance(stage, DensePremiseStage):
-        scope = stage.load_checkpoint(execution.checkpoints).network.config.scope
-        return stage.get_dependencies() if scope == "conclusions" else ()
-    return stage.get_dependencies() if isinstance(stage, RerankStage) else ()
 
 
 def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list[str]]:

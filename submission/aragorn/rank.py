@@ -2,10 +2,11 @@
 
 import logging
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from aragorn.cache import open_cache
-from aragorn.engine.base import Engine
-from aragorn.engine.device import choose_device, choose_precision, count_threads
+from aragorn.engine.device import count_threads
 from aragorn.engine.factory import open_chosen_engine
 from aragorn.errors import (
     InputError,
@@ -19,15 +20,27 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
 from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from aragorn.output.runs import check_tag, format_run
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.retrieval import Retrieval
+from aragorn.pipeline.session import Session, open_session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System
-from aragorn.systems.execution import CheckpointStore, Execution
 from aragorn.verbs import RankOptions
 from aragorn.versions import hash_package
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a system: an error, or a run."""
+
+    system: System
+    error: Exception | None = None
+    is_up_to_date: bool = False  # the run exists
+    n_omitted: int = 0  # documents below the depth of the run
 
 
 def rank(options: RankOptions) -> None:
@@ -44,125 +57,154 @@ def rank(options: RankOptions) -> None:
         SystemsFailedError: If some systems failed; the runs of the others are written.
     """
     check_tag(options.tag_prefix)
-    with open_chosen_engine(options) as engine:
-        _rank_all(options, engine)
-
-
-def _rank_all(options: RankOptions, engine: Engine) -> None:
-    device = choose_device(options.device, engine)
-    checkpoints = CheckpointStore(
-        options.checkpoint_dir, choose_precision(options.precision, device)
-    )
-    systems = catalogue.select_systems(options.systems, checkpoints)
-    primary = catalogue.get_system(
-        options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM
-    )
-    if not options.systems and len(systems) < len(catalogue.SYSTEMS):
-        omitted_names = [
-            name for name, system in catalogue.SYSTEMS.items() if system not in systems
-        ]
-        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
-    log.info("device %s, %d threads, engine %s", device, count_threads(), engine.description)
-    dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
-    log.info("%s", dataset.description)
-    if options.input_run and (other_runs := list_other_runs(options.input_run)):
-        message = "re-ranking %s; for another run, pass its file to --input-run: %s"
-        log.info(message, find_run(options.input_run), abbreviate_list(other_runs))
-    depth = _choose_depth(options, dataset)
-    failures: dict[str, Exception] = {}
     with (
-        open_run_directory(options.output_dir),
-        open_cache(options.cache_dir, options.output_dir) as cache,
+        open_chosen_engine(options) as engine,
+        open_session(options, options.cache_dir, options.output_dir, engine) as session,
     ):
-        execution = Execution(dataset, checkpoints, device, cache, engine)
-        settings = {
-            "input": dataset.fingerprint,
-            "team or label": options.tag_prefix,
-            "depth": str(depth),
-        }
-        names = [f"{_make_tag(options, system)}.txt" for system in systems]
-        output = RunFiles(options.output_dir, settings, names, options.overwrite)
-        previous_entries = load_run_entries(options.output_dir, options.overwrite)
-        entries = {tag: entry for tag, entry in previous_entries.items() if f"{tag}.txt" in output}
-        for system in systems:
-            start = time.monotonic()
-            try:
-                with dataset.stopwatch.stage(system.name), as_memory_errors():
-                    is_up_to_date, omitted_count = _write_run(
-                        system, options, depth, execution, output, system == primary
-                    )
-            except (InputError, OutputError):
-                raise  # affects all systems
-            except Exception as error:
-                failures[system.name] = error
-                log.error(
-                    "%s: failed: %s",
-                    system.name,
-                    error,
-                    exc_info=not isinstance(error, SubmissionError | OSError | RecursionError),
-                )
-            else:
-                state = "up to date, skipped" if is_up_to_date else "done"
-                log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
-                if not is_up_to_date or _make_tag(options, system) not in entries:
-                    seconds = dataset.stopwatch.seconds[system.name]
-                    entries[_make_tag(options, system)] = build_run_entry(
-                        system, execution, seconds, depth, omitted_count
-                    )
-        # else keep the metadata of the execution that wrote the runs
-        if entries != previous_entries:
-            tag = _make_tag(options, primary)
-            write_ir_metadata(
-                options.output_dir, options.team, tag, options.argv, primary, entries, execution
-            )
-        if options.cache_dir and (unused := cache.describe_unused()):
+        systems = _select_systems(options, session)
+        log.info(
+            "device %s, %d threads, engine %s", session.device, count_threads(), engine.description
+        )
+        dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
+        _log_dataset(dataset, options.input_run)
+        depth = _choose_depth(options.depth, dataset)
+        outcomes = _write_runs(options, systems, dataset, depth, session)
+        if options.cache_dir and (unused := session.cache.describe_unused()):
             log.info("%s: %s", options.cache_dir, unused)
-    if failures and len(failures) == len(systems):
-        raise next(iter(failures.values()))
-    if failures:
-        cause = f"systems failed: {', '.join(failures)} (see the errors above)"
-        raise SystemsFailedError(f"{cause}; the other runs are in {options.output_dir}")
-    log.info("%d runs in %s", len(systems), options.output_dir)
+    _report(outcomes, options.output_dir)
 
 
-def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
+def _select_systems(options: RankOptions, session: Session) -> list[System]:
+    """Return the requested systems; default: those with checkpoints, with a warning of others."""
+    systems = catalogue.select_systems(options.systems, session.checkpoints)
+    omitted_names = [name for name, system in catalogue.SYSTEMS.items() if system not in systems]
+    if omitted_names and not options.systems:
+        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
+    return systems
+
+
+def _log_dataset(dataset: Dataset, input_run: Path | None) -> None:
+    log.info("%s", dataset.description)
+    if input_run and (other_runs := list_other_runs(input_run)):
+        message = "re-ranking %s; for another run, pass its file to --input-run: %s"
+        log.info(message, find_run(input_run), abbreviate_list(other_runs))
+
+
+def _choose_depth(requested_depth: int | None, dataset: Dataset) -> int:
     """Return the requested depth, else that of the input run up to MAX_DEPTH, else DEFAULT_DEPTH;
     warn of truncation."""
     input_depth = dataset.input_depth
-    depth = options.depth or min(input_depth or DEFAULT_DEPTH, MAX_DEPTH)
+    depth = requested_depth or min(input_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if input_depth and input_depth > depth:
         message = "%s has up to %d documents per topic; runs truncated to %d; change with --depth"
         log.warning(message, dataset.ranking_file, input_depth, depth)
     return depth
 
 
-def _write_run(
-    system: System,
+def _write_runs(
     options: RankOptions,
+    systems: Sequence[System],
+    dataset: Dataset,
     depth: int,
-    execution: Execution,
+    session: Session,
+) -> list[Outcome]:
+    """Write the runs that are not up to date, and their metadata."""
+    primary = catalogue.get_system(
+        options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM
+    )
+    tags = {system: f"{options.tag_prefix}-{system.name}" for system in systems}
+    collection = Collection(dataset, session)
+    retrieval = Retrieval(dataset, collection)
+    outcomes = []
+    with open_run_directory(options.output_dir):
+        settings = {
+            "input": dataset.fingerprint,
+            "team or label": options.tag_prefix,
+            "depth": str(depth),
+        }
+        names = [f"{tag}.txt" for tag in tags.values()]
+        run_files = RunFiles(options.output_dir, settings, names, options.overwrite)
+        previous_entries = load_run_entries(options.output_dir, options.overwrite)
+        entries = {
+            tag: entry for tag, entry in previous_entries.items() if f"{tag}.txt" in run_files
+        }
+        for system, tag in tags.items():
+            outcome = _run(system, tag, depth, retrieval, run_files, is_primary=system == primary)
+            outcomes.append(outcome)
+            # otherwise, the metadata of the process that wrote the run are kept
+            if outcome.error is None and not (outcome.is_up_to_date and tag in entries):
+                entries[tag] = build_run_entry(
+                    system,
+                    session.checkpoints,
+                    dataset.ranking_file,
+                    collection.stopwatch.seconds[system.name],
+                    depth,
+                    outcome.n_omitted,
+                )
+        if entries != previous_entries:
+            write_ir_metadata(options, tags[primary], primary, entries, dataset, collection)
+    return outcomes
+
+
+def _run(
+    system: System,
+    tag: str,
+    depth: int,
+    retrieval: Retrieval,
     run_files: RunFiles,
     is_primary: bool,
-) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it is, and the number of
-    documents omitted (0 if it is)."""
-    key = f"{execution.compute_cache_key(system.stage)} {hash_package()}"
-    name = f"{_make_tag(options, system)}.txt"
-    is_up_to_date = run_files.is_up_to_date(name, key)
-    omitted_count = 0
-    if not is_up_to_date:
-        rankings = execution.get_ranking(system.stage)
-        truncated_rankings = truncate_rankings(rankings, depth)
-        omitted_count = len(rankings) - len(truncated_rankings)
-        if omitted_count:
+) -> Outcome:
+    """Write a system's run unless it is up to date; raise InputError and OutputError, which affect
+    all systems."""
+    start = time.monotonic()
+    try:
+        with retrieval.collection.stopwatch.stage(system.name), as_memory_errors():
+            outcome = _write_run(system, tag, depth, retrieval, run_files, is_primary)
+    except (InputError, OutputError):
+        raise
+    except Exception as error:
+        is_internal = not isinstance(error, SubmissionError | OSError | RecursionError)
+        log.error("%s: failed: %s", system.name, error, exc_info=is_internal)
+        return Outcome(system, error)
+    state = "up to date, skipped" if outcome.is_up_to_date else "done"
+    log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
+    return outcome
+
+
+def _write_run(
+    system: System,
+    tag: str,
+    depth: int,
+    retrieval: Retrieval,
+    run_files: RunFiles,
+    is_primary: bool,
+) -> Outcome:
+    key = f"{retrieval.compute_key(system.stage)} {hash_package()}"
+    name = f"{tag}.txt"
+    if run_files.is_up_to_date(name, key):
+        outcome = Outcome(system, is_up_to_date=True)
+    else:
+        ranking = retrieval.rank(system.stage)
+        top_ranking = truncate_rankings(ranking, depth)
+        outcome = Outcome(system, n_omitted=len(ranking) - len(top_ranking))
+        if outcome.n_omitted:
             message = "%s: truncated to %d documents per topic, %d documents omitted"
-            log.info(message, system.name, depth, omitted_count)
-        text = format_run(truncated_rankings, _make_tag(options, system))
-        run_files.write_run(name, text, key)
+            log.info(message, system.name, depth, outcome.n_omitted)
+        run_files.write_run(name, format_run(top_ranking, tag), key)
     if is_primary:
         run_files.write_primary_run(name, key)
-    return is_up_to_date, omitted_count
+    return outcome
 
 
-def _make_tag(options: RankOptions, system: System) -> str:
-    return f"{options.tag_prefix}-{system.name}"
+def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
+    """Log the number of runs; raise the first error if all systems failed, or SystemsFailedError if
+    some did."""
+    errors = {
+        outcome.system.name: outcome.error for outcome in outcomes if outcome.error is not None
+    }
+    if errors and len(errors) == len(outcomes):
+        raise next(iter(errors.values()))
+    if errors:
+        cause = f"systems failed: {', '.join(errors)} (see the errors above)"
+        raise SystemsFailedError(f"{cause}; the other runs are in {output_dir}")
+    log.info("%d runs in %s", len(outcomes), output_dir)

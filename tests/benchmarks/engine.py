@@ -23,7 +23,7 @@ from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
-from tests.benchmarks.synthetic_inputs import open_empty_parts, open_execution, sample_rows
+from tests.benchmarks.synthetic_inputs import open_empty_parts, open_retrieval, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
@@ -51,8 +51,8 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
     AssertionError if its scores differ."""
     checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
-    with open_execution(directory) as execution:
-        tokens, candidates = execution.tokens, execution.get_ranking(CONCLUSION_BM25)
+    with open_retrieval(directory) as retrieval:
+        tokens, candidates = retrieval.tokens, retrieval.rank(CONCLUSION_BM25)
         pairs = sample_rows(candidates, PAIRS, can_repeat=True)
         # keeps tokenisation out of the measured time
         tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
@@ -97,8 +97,11 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
     With a shared cache directory, the workers themselves read the texts and write the vectors.
     """
     checkpoint, results = load_checkpoint(CHECKPOINT_DIR / "sbert"), []
-    with open_execution(directory) as execution:
-        documents, docnos = execution.documents, execution.documents.searchable_docnos
+    with open_retrieval(directory) as retrieval:
+        documents, docnos = (
+            retrieval.collection.documents,
+            retrieval.collection.documents.searchable_docnos,
+        )
         encode, texts = (
             partial(encode_shard, checkpoint, "premise", CPU),
             _read_premises(documents, docnos[:TEXTS]),

@@ -19,7 +19,7 @@ from aragorn.rankings import MAX_DEPTH
 from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
 from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
-from tests.benchmarks.synthetic_inputs import open_execution
+from tests.benchmarks.synthetic_inputs import open_retrieval
 
 ROUNDS = 3
 VECTORS, TOPICS = 322_000, 50  # sizes of the dense search
@@ -32,9 +32,9 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
     Raises:
         AssertionError: If the top conclusions or their scores differ from those of rank-bm25.
     """
-    with open_execution(directory) as execution:
-        queries = execution.topics["query"].tolist()
-        index = ConclusionIndex.build(execution.documents.read_conclusions())
+    with open_retrieval(directory) as retrieval:
+        queries = retrieval.topics["query"].tolist()
+        index = ConclusionIndex.build(retrieval.collection.documents.read_conclusions())
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
 
     def ours() -> Rankings:
@@ -65,9 +65,14 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     written to disk.
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
-    with open_execution(directory) as execution:
-        queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
-        collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
+    with open_retrieval(directory) as retrieval:
+        queries, docnos = (
+            retrieval.topics["query"].tolist(),
+            retrieval.collection.documents.searchable_docnos,
+        )
+        collection = retrieval.collection.documents.read_texts(docnos).set_index(
+            "docno", drop=False
+        )
     texts = select_texts(collection, settings.fields)
     (work_dir / "term-index").mkdir()
     cache = Cache(work_dir / "term-index")

@@ -16,11 +16,11 @@ from statistics import median
 import pandas as pd
 
 from aragorn.cache import open_cache
+from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.output.ir_metadata import measure_peak_memory
-from aragorn.search.corpus import Corpus
 from tests.benchmarks.benchmark import (
     Result,
     compare_costs,
@@ -103,7 +103,7 @@ def _stream(files: list[Path]) -> list[str]:
         tempfile.TemporaryDirectory(dir=directory) as folder,
         open_cache(Path(folder), directory) as cache,
     ):
-        return open_document_store(Corpus.from_paths(directory), cache).collection_docnos
+        return open_document_store(Dataset(directory, has_topics=False), cache).collection_docnos
 
 
 if __name__ == "__main__":

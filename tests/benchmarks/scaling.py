@@ -16,7 +16,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
-from tests.benchmarks.synthetic_inputs import open_execution, write_json_lines
+from tests.benchmarks.synthetic_inputs import open_retrieval, write_json_lines
 from tests.benchmarks.word_networks import load_candidates, score_with_empty_cache
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the topics and of the corpus
@@ -91,10 +91,13 @@ def time_stages(directory: Path) -> Curves:
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder:
             sample = write_json_lines(directory, Path(folder) / "input", share)
-            with open_execution(sample) as execution:
-                execution.get_ranking(CONCLUSION_BM25)
+            with open_retrieval(sample) as retrieval:
+                retrieval.rank(CONCLUSION_BM25)
                 for name, stage in STAGES.items():
                     curves[name].append(
-                        (execution.documents.document_count, execution.stopwatch.seconds[stage])
+                        (
+                            retrieval.collection.documents.document_count,
+                            retrieval.collection.stopwatch.seconds[stage],
+                        )
                     )
     return curves

@@ -17,16 +17,19 @@ from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index.dense import get_dense_ranker
 from aragorn.inference.checkpoint import RankerCheckpoint
+from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.search.corpus import Corpus
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
-from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
-from aragorn.systems.execution import CheckpointStore, Execution, iter_components
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
+from tests.conftest import SAMPLE, open_searcher
 
 
 def measure_search(
@@ -43,13 +46,13 @@ def measure_search(
         question_count: Number of further questions per interface.
     """
     system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
-    corpus, collection = Corpus.from_paths(directory), load_collection(directory)
+    corpus, collection = Dataset(directory, has_topics=False), load_collection(directory)
     with (
         open_cache(cache_dir, Path()) as cache,
         patch("aragorn.index.dense.encode_shard", draw_vectors),
     ):
         components = list(iter_components(system.stage))
-        build_indexes(components, Execution(corpus, checkpoints, CPU, cache))
+        build_indexes(components, DatasetRetrieval(corpus, Session(checkpoints, CPU, cache)))
     files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
     sizes = [sum(file.stat().st_size for file in part) for part in files]
     conclusions = collection.drop_duplicates("conclusion").assign(
@@ -73,8 +76,8 @@ def measure_search(
         for _ in range(repetitions)
     ]
     with (
-        Searcher(corpus, checkpoints, CPU, cache_dir) as searcher,
-        SearchServer(searcher, [system], 5, 0) as server,
+        open_searcher(corpus, checkpoints, CPU, cache_dir) as searcher,
+        SearchServer(searcher, Dataset(SAMPLE), [system], 5, 0) as server,
     ):
         searcher.search(questions[1], [system], SearchOptions())
         ask = partial(searcher.search, systems=[system], options=SearchOptions())

@@ -17,17 +17,20 @@ from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, find_topic_files
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.systems.execution import CheckpointStore, Execution
+from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn_training.data.retrieval import DatasetRetrieval
 
 # numbers of arguments and of distinct conclusions in args.me
 ARGUMENTS, CONCLUSIONS = 387_740, 66_000
 
 
 @contextmanager
-def open_execution(directory: Path) -> Iterator[Execution]:
+def open_retrieval(directory: Path) -> Iterator[DatasetRetrieval]:
     """Open an execution on an input, on the CPU and without a persistent cache."""
     with open_cache(None, directory) as cache:
-        yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+        yield DatasetRetrieval(
+            Dataset(directory), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+        )
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from aragorn.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_execution
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_retrieval
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
@@ -49,8 +49,8 @@ class TokenIds(TokenCache):
 def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
     """Load the candidates `qid docno` that the networks score for an input, and the token ids of
     queries and premises."""
-    with open_execution(directory) as execution:
-        candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
+    with open_retrieval(directory) as retrieval:
+        candidates, tokens = retrieval.rank(CONCLUSION_BM25), retrieval.tokens
         premises = tokens.get_premise_token_ids(tokeniser, candidates["docno"])
         return candidates, TokenIds(tokens.get_query_token_ids(tokeniser), premises)
 

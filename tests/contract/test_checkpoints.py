@@ -16,8 +16,9 @@ import torch
 
 from aragorn.errors import CheckpointError, InsufficientMemoryError
 from aragorn.inference.checkpoint import RankerCheckpoint
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import CheckpointStore, iter_components
 from tests.conftest import read_files, update_hash
 from tests.contract.conftest import Call
 from tests.contract.input_files import DEEP
@@ -213,7 +214,7 @@ def test_causes_outside_intact_checkpoints_are_named(
         assert not re.search("damaged|written by|restore", output)
     monkeypatch.undo()
     # after the checkpoint has been loaded
-    monkeypatch.setattr("aragorn.systems.execution.validate_rankings", fail)
+    monkeypatch.setattr("aragorn.pipeline.retrieval.validate_rankings", fail)
     assert code == 4 or call("rank", "--system=knrm", "-o", tmp_path, *flags)[0] == 9
 
 

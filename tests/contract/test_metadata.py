@@ -94,6 +94,7 @@ def test_metadata_describe_the_execution(metadata: dict[str, Any], topics_and_co
         "conclusion index",
         "conclusion retrieval",
         "term index",
+        "latent index",
         "tokenisation",
     }
     enrichments = {"enrichment with deepct", "enrichment with targer_essays"}

@@ -356,7 +356,7 @@ def test_complete_results_are_reused(
     complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for function in (
-        "systems.execution.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
+        "pipeline.retrieval.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
         "index.latent.encode_shard", "index.lexical.write_index", "index.dense._encode_missing", "io.touche.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail

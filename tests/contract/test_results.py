@@ -21,10 +21,12 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import get_tagger_class
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.component import Component, iter_components
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.registry import list_module_names
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
 from aragorn.systems.neural import NetworkStage
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import SAMPLE, Patch
 from tests.result_cases import CASES, RESULTS_DIR, compute
 
@@ -80,22 +82,24 @@ def test_every_component_has_a_version_and_a_result() -> None:
 
 
 @pytest.fixture
-def execution(tmp_path: Path) -> Iterator[Execution]:
+def retrieval(tmp_path: Path) -> Iterator[DatasetRetrieval]:
     with open_cache(None, tmp_path) as cache:
-        yield Execution(Dataset(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+        yield DatasetRetrieval(
+            Dataset(SAMPLE), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+        )
 
 
-def compute_keys(execution: Execution) -> dict[str, str]:
-    return {name: execution.compute_cache_key(system.stage) for name, system in SYSTEMS.items()}
+def compute_keys(retrieval: DatasetRetrieval) -> dict[str, str]:
+    return {name: retrieval.compute_key(system.stage) for name, system in SYSTEMS.items()}
 
 
-def test_keys_load_no_network(execution: Execution, monkeypatch: Patch) -> None:
+def test_keys_load_no_network(retrieval: DatasetRetrieval, monkeypatch: Patch) -> None:
     def fail(*arguments: object) -> None:
         raise AssertionError("a network was loaded")
 
     monkeypatch.setattr(RankerCheckpoint, "load", fail)
     monkeypatch.setattr(checkpoint, "load_checkpoint", fail)
-    keys = compute_keys(execution)
+    keys = compute_keys(retrieval)
     assert len({*keys.values()}) == len(SYSTEMS)
 
 
@@ -103,49 +107,49 @@ ENSEMBLES = {"ensemble", "ensemble_thesis"}
 
 
 def test_raised_versions_change_the_keys_of_what_they_compute(
-    execution: Execution, monkeypatch: Patch
+    retrieval: DatasetRetrieval, monkeypatch: Patch
 ) -> None:
-    keys = compute_keys(execution)
+    keys = compute_keys(retrieval)
     for owner, name, expected in (
         (KNRM, "version", {"knrm", *ENSEMBLES}),
         (latent, "VERSION", {"snrm", "ensemble"}),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, 2)
-            raised = compute_keys(execution)
+            raised = compute_keys(retrieval)
         assert {system for system in SYSTEMS if raised[system] != keys[system]} == expected
-    assert compute_keys(execution) == keys
+    assert compute_keys(retrieval) == keys
 
 
 def test_keys_of_scores_contain_the_version_of_loading(
-    execution: Execution, monkeypatch: Patch
+    retrieval: DatasetRetrieval, monkeypatch: Patch
 ) -> None:
     stage = SYSTEMS["knrm"].stage
     assert isinstance(stage, NetworkStage)
-    names: list[tuple[str, ...]] = []
-    monkeypatch.setattr(execution, "get_pair_parts", lambda *parts: names.append(parts))
-    pairs = execution.get_ranking(SYSTEMS["bm25"].stage)[["qid", "docno"]][:2]
-    scores = [stage.score(execution, pairs)]
+    names: list[str] = []
+    monkeypatch.setattr(retrieval, "open_pair_parts", lambda name, key, pairs: names.append(key))
+    pairs = retrieval.rank(SYSTEMS["bm25"].stage)[["qid", "docno"]][:2]
+    scores = [stage.score(retrieval, pairs)]
     monkeypatch.setattr(checkpoint, "VERSION", 2)
-    scores.append(stage.score(execution, pairs))
+    scores.append(stage.score(retrieval, pairs))
     assert names[0] != names[1]
     np.testing.assert_array_equal(*scores)
 
 
 def test_keys_depend_on_libraries_but_not_on_the_package(
-    execution: Execution, monkeypatch: Patch
+    retrieval: DatasetRetrieval, monkeypatch: Patch
 ) -> None:
-    keys = compute_keys(execution)
+    keys = compute_keys(retrieval)
     package = versions.hash_package()
     monkeypatch.setattr(versions, "__version__", "9.9.9")
     versions.hash_package.cache_clear()
     assert versions.hash_package() != package
-    assert compute_keys(execution) == keys
+    assert compute_keys(retrieval) == keys
     releases = {"torch": "2.99.0+cpu"}
     version = versions.version
     monkeypatch.setattr(versions, "version", lambda name: releases.get(name) or version(name))
     versions.get_library_version.cache_clear()
-    changed = compute_keys(execution)
+    changed = compute_keys(retrieval)
     unchanged = {name for name in SYSTEMS if changed[name] == keys[name]}
     versions.get_library_version.cache_clear()
     versions.hash_package.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from aragorn.io.runs import read_run
-from aragorn.systems.execution import Component
+from aragorn.pipeline.component import Component
 from tests.conftest import ROOT
 from tests.contract.conftest import Call
 
@@ -102,7 +102,7 @@ def test_unused_results_of_a_cache_are_named_with_their_size(
     assert (code, "unused result" in output) == (0, False)
     [ranking] = (tmp_path / "cache").glob("ranking-*")
     ranking.write_bytes(bytes(2_000_000))
-    monkeypatch.setattr(Component, "describe_sources", lambda self: "other versions")
+    monkeypatch.setattr(Component, "describe_results", lambda self, session: "other versions")
     code, output = call(*rank, tmp_path / "second")
     size, name = r"\(2\.\d MB\)", re.escape(ranking.name)
     assert code == 0

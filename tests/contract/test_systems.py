@@ -12,15 +12,17 @@ from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
-from aragorn.search.corpus import Corpus
 from aragorn.search.searcher import Searcher, SearchOptions
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import CheckpointStore, Execution, iter_components
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.lexical import LexicalStage
+from aragorn_training.data.retrieval import DatasetRetrieval
+from tests.conftest import open_searcher
 
 
 # In the default tier, `ensemble` represents both ensembles.
@@ -35,99 +37,103 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def open_execution(
+def open_retrieval(
     checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None
-) -> Iterator[Execution]:
+) -> Iterator[DatasetRetrieval]:
     with open_cache(None, source) as cache:
-        yield Execution(
-            Dataset(source, input_run=run, qid=qid), CheckpointStore(checkpoints), CPU, cache
+        yield DatasetRetrieval(
+            Dataset(source, input_run=run, qid=qid),
+            Session(CheckpointStore(checkpoints), CPU, cache),
         )
 
 
 @pytest.fixture(scope="module")
-def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
+def retrieval(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[DatasetRetrieval]:
     """Open an execution without an input run, which the tests share so that each system ranks only
     once."""
-    with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
-        yield execution
+    with open_retrieval(all_checkpoints_dir, topics_and_corpus) as retrieval:
+        yield retrieval
 
 
 @pytest.fixture(scope="module")
 def reranking(
-    execution: Execution, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Execution]:
+    retrieval: DatasetRetrieval, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DatasetRetrieval]:
     """Open an execution that re-ranks the run of `write_input_run`."""
-    run = write_input_run(execution, tmp_path_factory.mktemp("run"))
-    with open_execution(execution.checkpoints.directory, *execution.input.paths, run) as reranking:
+    run = write_input_run(retrieval, tmp_path_factory.mktemp("run"))
+    with open_retrieval(
+        retrieval.session.checkpoints.directory, *retrieval.dataset.paths, run
+    ) as reranking:
         yield reranking
 
 
 @pytest.fixture(scope="module")
-def single_topic(execution: Execution) -> Iterator[Execution]:
+def single_topic(retrieval: DatasetRetrieval) -> Iterator[DatasetRetrieval]:
     """Open an execution that ranks topic 2 only."""
-    with open_execution(
-        execution.checkpoints.directory, *execution.input.paths, qid="2"
+    with open_retrieval(
+        retrieval.session.checkpoints.directory, *retrieval.dataset.paths, qid="2"
     ) as single_topic:
         yield single_topic
 
 
 @pytest.fixture(scope="module")
-def searcher(execution: Execution) -> Iterator[Searcher]:
-    with Searcher(
-        Corpus.from_paths(*execution.input.paths), execution.checkpoints, CPU
+def searcher(retrieval: DatasetRetrieval) -> Iterator[Searcher]:
+    with open_searcher(
+        Dataset(*retrieval.dataset.paths, has_topics=False), retrieval.session.checkpoints, CPU
     ) as searcher:
         yield searcher
 
 
-def write_input_run(execution: Execution, directory: Path) -> Path:
+def write_input_run(retrieval: DatasetRetrieval, directory: Path) -> Path:
     """Write a run that includes short documents and documents without query terms, which no system
     retrieves."""
-    documents = execution.input.documents["docno"].tolist()
+    documents = retrieval.dataset.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"
-        for topic_index, qid in enumerate(execution.topics["qid"])
+        for topic_index, qid in enumerate(retrieval.topics["qid"])
         for rank, docno in enumerate(documents[topic_index :: 40 + topic_index], 1)
     ]
     (directory / "run.txt").write_text("".join(lines))
     return directory / "run.txt"
 
 
-def test_rankings_have_the_documented_form(name: str, execution: Execution) -> None:
-    lists = execution.get_ranking(SYSTEMS[name].stage)
+def test_rankings_have_the_documented_form(name: str, retrieval: DatasetRetrieval) -> None:
+    lists = retrieval.rank(SYSTEMS[name].stage)
     assert lists.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
-    validate_rankings(lists, execution.topics, execution.documents.find_unknown(lists["docno"]))
-    assert set(lists["docno"]) <= set(execution.documents.searchable_docnos)
-    assert set(lists["qid"]) == set(execution.topics["qid"])
+    validate_rankings(
+        lists, retrieval.topics, retrieval.collection.documents.find_unknown(lists["docno"])
+    )
+    assert set(lists["docno"]) <= set(retrieval.collection.documents.searchable_docnos)
+    assert set(lists["qid"]) == set(retrieval.topics["qid"])
 
 
-def test_systems_rank_differently(execution: Execution) -> None:
+def test_systems_rank_differently(retrieval: DatasetRetrieval) -> None:
     rankings = [
-        execution.get_ranking(system.stage)[["qid", "docno", "score"]]
-        for system in SYSTEMS.values()
+        retrieval.rank(system.stage)[["qid", "docno", "score"]] for system in SYSTEMS.values()
     ]
     assert len({ranking.to_csv() for ranking in rankings}) == len(SYSTEMS)
 
 
-def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> None:
-    lists = execution.get_ranking(SYSTEMS[name].stage)
+def test_pair_scores_equal_ranking_scores(name: str, retrieval: DatasetRetrieval) -> None:
+    lists = retrieval.rank(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
-    scores = SYSTEMS[name].stage.score(execution, pairs[["qid", "docno"]].reset_index(drop=True))
+    scores = SYSTEMS[name].stage.score(retrieval, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
 def test_search_equals_ranking_the_same_topic(
-    name: str, execution: Execution, searcher: Searcher
+    name: str, retrieval: DatasetRetrieval, searcher: Searcher
 ) -> None:
-    listed, stage = execution.get_ranking(SYSTEMS[name].stage), SYSTEMS[name].stage
+    listed, stage = retrieval.rank(SYSTEMS[name].stage), SYSTEMS[name].stage
     exact = all(
         isinstance(part, LexicalStage | ConclusionStage | Enrichment)
         for part in iter_components(stage)
     )
-    rankings = searcher.rank(stage, execution.topics)
+    rankings = searcher.rank(stage, retrieval.topics)
     pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
     options = SearchOptions(5, lambda system, docno: True, highlight=True)
-    for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+    for qid, query in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
         [answered] = searcher.search(query, [SYSTEMS[name]], options).system_results
         hits = listed[listed["qid"] == qid]
         assert (answered.error, answered.ranked_count) == (None, len(hits))
@@ -141,9 +147,9 @@ def test_search_equals_ranking_the_same_topic(
         )
 
 
-def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> None:
+def test_input_run_is_reranked_completely(name: str, reranking: DatasetRetrieval) -> None:
     assert reranking.input_run is not None
-    listed = reranking.get_ranking(SYSTEMS[name].stage)
+    listed = reranking.rank(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
     assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(
@@ -155,9 +161,9 @@ def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> No
 
 
 def test_explanations_sum_to_scores(
-    name: str, execution: Execution, single_topic: Execution
+    name: str, retrieval: DatasetRetrieval, single_topic: DatasetRetrieval
 ) -> None:
-    stage, ranking = SYSTEMS[name].stage, execution.get_ranking(SYSTEMS[name].stage)
+    stage, ranking = SYSTEMS[name].stage, retrieval.rank(SYSTEMS[name].stage)
     for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
         explanation = stage.explain(single_topic, row.qid, row.docno)
         assert explanation.contributions
@@ -167,15 +173,15 @@ def test_explanations_sum_to_scores(
         assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
 
 
-def test_ensemble_ranks_the_top_100_of_each_member(execution: Execution) -> None:
+def test_ensemble_ranks_the_top_100_of_each_member(retrieval: DatasetRetrieval) -> None:
     stage = SYSTEMS["ensemble"].stage
     assert isinstance(stage, EnsembleStage)
     tops = pd.concat(
-        [truncate_rankings(execution.get_ranking(member), 100) for _, member in stage.members]
+        [truncate_rankings(retrieval.rank(member), 100) for _, member in stage.members]
     )
     rankings = [
         {*map(tuple, ranking[["qid", "docno"]].to_numpy())}
-        for ranking in (execution.get_ranking(stage), tops)
+        for ranking in (retrieval.rank(stage), tops)
     ]
     assert rankings[0] == rankings[1]
 

@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: an execution, a tiny encoder, judgments, and an assertion that
+"""Fixtures of the end-to-end tests: an retrieval, a tiny encoder, judgments, and an assertion that
 a command fails."""
 
 import json
@@ -14,14 +14,14 @@ from typing import IO
 
 import pytest
 
-from aragorn.systems.execution import Execution
 from aragorn_training.__main__ import main
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.unit.training.conftest import write_encoder
 
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., list[str]]
-MakeExecution = Callable[..., Execution]
-Execute = Callable[..., Execution]
+MakeRetrieval = Callable[..., DatasetRetrieval]
+Execute = Callable[..., DatasetRetrieval]
 Log = pytest.LogCaptureFixture
 RankAll = Callable[..., int]
 AssertFails = Callable[..., None]
@@ -54,10 +54,10 @@ class ForkedProcess:
 
 
 @pytest.fixture
-def execute(make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path) -> Execute:
+def execute(make_retrieval: Execute, corpus_with_topics: Path, checkpoints_copy: Path) -> Execute:
     """Return a function that opens an execution on `corpus_with_topics` with the checkpoints of all
     systems."""
-    return partial(make_execution, corpus_with_topics, checkpoints=checkpoints_copy)
+    return partial(make_retrieval, corpus_with_topics, checkpoints=checkpoints_copy)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.fusion import evaluation, recipe
 from tests.conftest import SAMPLE, count_colours, write_learned_fusion
-from tests.endtoend.conftest import AssertFails, Execute, MakeExecution
+from tests.endtoend.conftest import AssertFails, Execute, MakeRetrieval
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -248,9 +248,9 @@ def fusion_checkpoint(checkpoints_copy: Path) -> Path:
 
 
 def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpoint: Path) -> None:
-    execution = execute()
+    retrieval = execute()
     pools = [
-        truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[
+        truncate_rankings(retrieval.rank(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[
             ["qid", "docno"]
         ]
         for name in ("dirichlet", "knrm")
@@ -258,29 +258,31 @@ def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpo
     pool = pd.concat(pools).drop_duplicates().reset_index(drop=True)
     assert 36 < len(pool) <= 60  # three topics of 20, minus duplicates
     features = pd.DataFrame(
-        {name: FUSION_CANDIDATES[name].score(execution, pool) for name in POOL_DEPTHS}
+        {name: FUSION_CANDIDATES[name].score(retrieval, pool) for name in POOL_DEPTHS}
     )
-    premises = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"]
+    premises = retrieval.collection.documents.read_texts(set(pool["docno"])).set_index("docno")[
+        "premise"
+    ]
     features["length"] = np.minimum(np.log(pool["docno"].map(premises.str.split().str.len())), 6.5)
     by_topic = features.groupby(pool["qid"])
     deviations = (
         (features - by_topic.transform("mean")) / by_topic.transform("std", ddof=0)
     ).fillna(0.0)
     pool["expected"] = 0.25 + (deviations * (WEIGHTS | {"length": 0.125})).sum(axis=1)
-    both = execution.get_ranking(STAGE).merge(pool, on=["qid", "docno"], how="outer")
+    both = retrieval.rank(STAGE).merge(pool, on=["qid", "docno"], how="outer")
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
 
 def test_scores_depend_on_neither_member_order_nor_other_documents(
     execute: Execute, fusion_checkpoint: Path
 ) -> None:
-    execution = execute()
-    ranking, docnos = execution.get_ranking(STAGE), execution.documents.searchable_docnos[::3]
+    retrieval = execute()
+    ranking, docnos = retrieval.rank(STAGE), retrieval.collection.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
-    pd.testing.assert_frame_equal(execution.get_ranking(reordered), ranking, check_exact=True)
-    pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": docnos}), how="cross")
+    pd.testing.assert_frame_equal(retrieval.rank(reordered), ranking, check_exact=True)
+    pairs = retrieval.topics[["qid"]].merge(pd.DataFrame({"docno": docnos}), how="cross")
     scores = STAGE.score(
-        execution, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True)
+        retrieval, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True)
     )
     assert np.isfinite(scores).all()
     # documents outside the pool do not change scores
@@ -304,18 +306,18 @@ def test_internal_error_of_a_member_is_attributed(
 ) -> None:
     monkeypatch.setattr(type(FUSION_CANDIDATES["bm25"]), "score", lambda *_: 1 / 0)
     with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
-        execute().get_ranking(STAGE)
+        execute().rank(STAGE)
 
 
 def test_topic_without_documents_is_not_ranked(
-    make_execution: MakeExecution, make_input: Callable[..., Path], fusion_checkpoint: Path
+    make_retrieval: MakeRetrieval, make_input: Callable[..., Path], fusion_checkpoint: Path
 ) -> None:
-    execution = make_execution(
+    retrieval = make_retrieval(
         make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]),
         checkpoints=fusion_checkpoint,
     )
-    assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
-    assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
+    assert set(retrieval.rank(STAGE)["qid"]) == {"1"}
+    assert STAGE.score(retrieval, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
 
 
 def test_all_missing_networks_are_named(

@@ -15,13 +15,12 @@ import pytest
 
 from aragorn.engine.base import CPU
 from aragorn.errors import UsageError
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.search.corpus import Corpus
-from aragorn.search.searcher import Searcher
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from aragorn.systems.execution import CheckpointStore
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import ROOT, SAMPLE, open_searcher
 
 QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
@@ -33,8 +32,10 @@ Fetch = Callable[..., tuple[int, dict[str, str], str]]
 def server() -> Iterator[SearchServer]:
     """Serve the sample on a free port."""
     with (
-        Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
-        SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server,
+        open_searcher(
+            Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
+        ) as searcher,
+        SearchServer(searcher, Dataset(SAMPLE), [get_system("dirichlet")], 5, 0) as server,
     ):
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -184,7 +185,7 @@ def test_queries_are_decoded_as_utf_8_before_latin_1(
 
 def test_port_in_use_is_reported(server: SearchServer) -> None:
     with pytest.raises(UsageError, match="cannot listen on port"):
-        SearchServer(server.searcher, [get_system("bm25")], 5, server.server_port)
+        SearchServer(server.searcher, Dataset(SAMPLE), [get_system("bm25")], 5, server.server_port)
 
 
 @pytest.mark.slow

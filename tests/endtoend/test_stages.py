@@ -16,16 +16,17 @@ from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.runs import read_run
+from aragorn.pipeline.retrieval import Stage
 from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
-from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.__main__ import main as training
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import make_argument, read_files, update_hash
-from tests.endtoend.conftest import Execute, MakeExecution, RankAll
+from tests.endtoend.conftest import Execute, MakeRetrieval, RankAll
 
 SBERT, BM25, CONCLUSIONS = (
     SYSTEMS["sbert"].stage,
@@ -34,12 +35,12 @@ SBERT, BM25, CONCLUSIONS = (
 )
 
 
-def compute_cosines(execution: Execution, title: str) -> pd.Series:
+def compute_cosines(retrieval: DatasetRetrieval, title: str) -> pd.Series:
     """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by
     conclusion."""
-    checkpoint = SBERT.load_checkpoint(execution.checkpoints)
+    checkpoint = SBERT.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(checkpoint, RankerCheckpoint)
-    conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
+    conclusions = sorted(set(retrieval.collection.documents.read_conclusions()["conclusion"]))
     vectors = encode_queries(conclusions, checkpoint, CPU).astype(np.float16).astype(np.float64)
     similarities = (vectors * encode_queries([title], checkpoint, CPU)).sum(axis=1)
     order = np.argsort(-similarities.astype(np.float32), kind="stable")
@@ -50,14 +51,16 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
     execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
-    execution = execute()
+    retrieval = execute()
     ranking, bm25 = (
-        execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25)
+        retrieval.rank(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25)
     )
-    collection = execution.documents.read_texts(execution.documents.searchable_docnos)
+    collection = retrieval.collection.documents.read_texts(
+        retrieval.collection.documents.searchable_docnos
+    )
     added_count = 0
-    for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        nearest = compute_cosines(execution, title).index[:3]
+    for qid, title in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
+        nearest = compute_cosines(retrieval, title).index[:3]
         dense_docnos = set(collection.loc[collection["conclusion"].isin(nearest), "docno"])
         assert ranking[qid] == dense_docnos | bm25[qid]
         added_count += len(dense_docnos - bm25[qid])
@@ -67,35 +70,36 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
 def test_search_of_all_premises_gives_the_same_scores(
     execute: Execute, checkpoints_copy: Path
 ) -> None:
-    with_conclusions = execute().get_ranking(SBERT)
+    with_conclusions = execute().rank(SBERT)
     file = checkpoints_copy / "sbert" / "config.json"
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
     file.write_text(json.dumps(config))
     update_hash(file.parent, file.name)
-    execution = execute()
-    ranking = execution.get_ranking(SBERT)
+    retrieval = execute()
+    ranking = retrieval.rank(SBERT)
     assert (
-        ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
+        ranking.groupby("qid").size().tolist()
+        == [len(retrieval.collection.documents.searchable_docnos)] * 3
     )
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
     assert len(merged) == len(with_conclusions) > 100
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
-    single_topic = execute(qid="2").get_ranking(SBERT)
+    single_topic = execute(qid="2").rank(SBERT)
     pd.testing.assert_frame_equal(
         single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True
     )
 
 
 def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
-    execution = execute()
-    ranking, documents = execution.get_ranking(CONCLUSIONS), execution.documents
+    retrieval = execute()
+    ranking, documents = retrieval.rank(CONCLUSIONS), retrieval.collection.documents
     collection = documents.read_texts(documents.searchable_docnos)
     # the depth covers all 100 conclusions
     assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3
     topic_ranking = ranking[ranking["qid"] == "1"].merge(collection, on="docno")
     expected = topic_ranking["conclusion"].map(
-        compute_cosines(execution, execution.topics["query"][0])
+        compute_cosines(retrieval, retrieval.topics["query"][0])
     )
     # float16 vectors
     np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-4)
@@ -103,7 +107,7 @@ def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
     assert topic_ranking["score"][0] == pytest.approx(1.0, abs=1e-3)
     pairs = ranking.sample(frac=0.2, random_state=0)
     np.testing.assert_array_equal(
-        CONCLUSIONS.score(execution, pairs[["qid", "docno"]]), pairs["score"]
+        CONCLUSIONS.score(retrieval, pairs[["qid", "docno"]]), pairs["score"]
     )
     row = ranking[ranking["qid"] == "2"].iloc[7]
     explanation = CONCLUSIONS.explain(execute(qid="2"), "2", row["docno"])
@@ -138,55 +142,55 @@ def directory(make_input: Callable[..., Path]) -> Path:
     return make_input([("1", "Are zoos cruel?"), ("2", "Cages")], list_arguments(TEXTS))
 
 
-def get_scores(execution: Execution, stage: Stage) -> pd.Series:
+def get_scores(retrieval: DatasetRetrieval, stage: Stage) -> pd.Series:
     """Return the scores of the first topic's documents by docno."""
-    return execution.get_ranking(stage).set_index(["qid", "docno"])["score"]["1"]
+    return retrieval.rank(stage).set_index(["qid", "docno"])["score"]["1"]
 
 
 def test_debate_means_match_hand_computed_values(
-    make_execution: MakeExecution, directory: Path
+    make_retrieval: MakeRetrieval, directory: Path
 ) -> None:
-    execution = make_execution(directory)
-    retrieval, scores = get_scores(execution, RETRIEVER), get_scores(execution, DEBATES)
-    expected = dict.fromkeys(DEBATE, retrieval[DEBATE].mean())
-    expected |= {docno: retrieval[docno] for docno in (RETRIEVED, "Sc-A1", "mine-1", "mine-2")}
+    retrieval = make_retrieval(directory)
+    retrieved, scores = get_scores(retrieval, RETRIEVER), get_scores(retrieval, DEBATES)
+    expected = dict.fromkeys(DEBATE, retrieved[DEBATE].mean())
+    expected |= {docno: retrieved[docno] for docno in (RETRIEVED, "Sc-A1", "mine-1", "mine-2")}
     assert scores.to_dict() == pytest.approx(expected, abs=1e-9)
-    assert scores.nunique() < retrieval.nunique()
+    assert scores.nunique() < retrieved.nunique()
     # not retrieved, unlike another argument of its debate
     pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})
-    assert DEBATES.score(execution, pairs).tolist() == pytest.approx(
-        [retrieval[RETRIEVED] / 2], abs=1e-9
+    assert DEBATES.score(retrieval, pairs).tolist() == pytest.approx(
+        [retrieved[RETRIEVED] / 2], abs=1e-9
     )
-    assert DEBATES.score(execution, pairs.iloc[:0]).shape == (0,)
+    assert DEBATES.score(retrieval, pairs.iloc[:0]).shape == (0,)
     for docno, members in (("Sa-A2", DEBATE), ("mine-1", ["mine-1"])):
-        explanation = DEBATES.explain(make_execution(directory, qid="1"), "1", docno)
+        explanation = DEBATES.explain(make_retrieval(directory, qid="1"), "1", docno)
         assert sorted(row.label for row in explanation.contributions) == members
         assert explanation.score == pytest.approx(scores[docno], abs=1e-9)
         assert f"mean retrieval score of {len(members)} documents of debate" in explanation.summary
 
 
 def test_debate_mean_uses_only_top_documents(
-    make_execution: MakeExecution, make_input: Callable[..., Path]
+    make_retrieval: MakeRetrieval, make_input: Callable[..., Path]
 ) -> None:
     # rank between the debate's documents
     texts = TEXTS | {f"S{n:x}-A1": "zoos zoos" for n in range(300, 300 + CLUSTER_DEPTH)}
-    execution = make_execution(make_input([("1", "Are zoos cruel?")], list_arguments(texts)))
-    retrieval, scores = get_scores(execution, RETRIEVER), get_scores(execution, DEBATES)
-    is_top = {docno: retrieval.index.get_loc(docno) < CLUSTER_DEPTH for docno in DEBATE}
+    retrieval = make_retrieval(make_input([("1", "Are zoos cruel?")], list_arguments(texts)))
+    retrieved, scores = get_scores(retrieval, RETRIEVER), get_scores(retrieval, DEBATES)
+    is_top = {docno: retrieved.index.get_loc(docno) < CLUSTER_DEPTH for docno in DEBATE}
     # the term is so frequent that its weight is negative
     assert is_top == {"Sa-A1": False, "Sa-A2": True, "Sa-A3": True}
     assert scores[["Sa-A2", "Sa-A3"]].tolist() == pytest.approx(
-        [retrieval[["Sa-A2", "Sa-A3"]].mean()] * 2, abs=1e-9
+        [retrieved[["Sa-A2", "Sa-A3"]].mean()] * 2, abs=1e-9
     )
-    assert scores["Sa-A1"] == pytest.approx(retrieval[DEBATE].mean(), abs=1e-9)
+    assert scores["Sa-A1"] == pytest.approx(retrieved[DEBATE].mean(), abs=1e-9)
 
 
 def test_debate_means_over_an_input_run_use_only_its_documents(
-    make_execution: MakeExecution, directory: Path, tmp_path: Path
+    make_retrieval: MakeRetrieval, directory: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "run.txt").write_text(f"1 Q0 Sa-A1 1 -1 x\n1 Q0 {RETRIEVED} 2 -2 x\n")
-    execution = make_execution(directory, input_run=tmp_path / "run.txt")
-    assert get_scores(execution, DEBATES).to_dict() == get_scores(execution, RETRIEVER).to_dict()
+    retrieval = make_retrieval(directory, input_run=tmp_path / "run.txt")
+    assert get_scores(retrieval, DEBATES).to_dict() == get_scores(retrieval, RETRIEVER).to_dict()
 
 
 QUALITY = SYSTEMS["tfr_bert"].stage
@@ -194,10 +198,10 @@ assert isinstance(QUALITY, QualityRerankingStage)
 
 
 def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
-    execution = execute()
-    before, after = execution.get_ranking(QUALITY.relevance), execution.get_ranking(QUALITY)
+    retrieval = execute()
+    before, after = retrieval.rank(QUALITY.relevance), retrieval.rank(QUALITY)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
-    quality = pd.Series(QUALITY.quality.score(execution, pairs).astype(float), index=pairs.index)
+    quality = pd.Series(QUALITY.quality.score(retrieval, pairs).astype(float), index=pairs.index)
     assert set(after["qid"]) == {"1", "2", "3"}
     for qid, old in before.groupby("qid"):
         new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
@@ -216,9 +220,9 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
         np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
         assert new["docno"][7:].tolist() == old["docno"][7:].tolist() != []
         assert new["score"][7] <= new["score"][6] - 1
-    assert np.array_equal(QUALITY.score(execution, after[["qid", "docno"]]), after["score"])
-    unlisted = sorted({*execution.documents.searchable_docnos} - {*after["docno"]})[:1]
-    [score] = QUALITY.score(execution, pd.DataFrame({"qid": ["1"], "docno": unlisted}))
+    assert np.array_equal(QUALITY.score(retrieval, after[["qid", "docno"]]), after["score"])
+    unlisted = sorted({*retrieval.collection.documents.searchable_docnos} - {*after["docno"]})[:1]
+    [score] = QUALITY.score(retrieval, pd.DataFrame({"qid": ["1"], "docno": unlisted}))
     assert score < after["score"][after["qid"] == "1"].min()
 
 

@@ -205,7 +205,7 @@ assert isinstance(STAGE, LexicalStage)
 
 def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Execute) -> None:
     filtered, tagger = (
-        STAGE.get_index(execute()),
+        STAGE.get_index(execute().collection),
         load_tagger(checkpoints_copy / "targer_essays"),
     )
     network = tagger.network
@@ -221,8 +221,11 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
         UNTRAINED,
         "# test\n",
     )
-    execution, unreduced = execute(), LexicalStage("dirichlet")
-    plain, reduced = unreduced.get_index(execution), STAGE.get_index(execution)
+    retrieval, unreduced = execute(), LexicalStage("dirichlet")
+    plain, reduced = (
+        unreduced.get_index(retrieval.collection),
+        STAGE.get_index(retrieval.collection),
+    )
     assert sorted(reduced.terms) == sorted(plain.terms)
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
@@ -231,10 +234,7 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
             for terms, frequencies in (index.get_document_terms(row) for index in (reduced, plain))
         ]
         assert counts[0] == counts[1]
-    assert (
-        execution.get_ranking(STAGE)["docno"].tolist()
-        == execution.get_ranking(unreduced)["docno"].tolist()
-    )
+    assert retrieval.rank(STAGE)["docno"].tolist() == retrieval.rank(unreduced)["docno"].tolist()
     assert 0 < filtered.total_length < plain.total_length
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
@@ -242,9 +242,9 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
 def test_explain_marks_claims_and_premises(
     corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute
 ) -> None:
-    execution = execute(qid="1")
+    retrieval = execute(qid="1")
     plain, coloured = (
-        explain(SYSTEMS["targer_dirichlet"], ["a0-0"], execution, colour)
+        explain(SYSTEMS["targer_dirichlet"], ["a0-0"], retrieval, colour)
         for colour in (False, True)
     )
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
@@ -287,7 +287,9 @@ def test_document_lengths_count_kept_components(
     ]
     assert main(["study", "lengths", "targer_essays", *map(str, flags)]) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
-    documents = execute().documents.read_texts(execute().documents.searchable_docnos)
+    documents = execute().collection.documents.read_texts(
+        execute().collection.documents.searchable_docnos
+    )
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(
         np.mean([len(text.split()) for text in texts]), abs=0.01
@@ -334,15 +336,17 @@ def test_rank_changes_show_ranks_and_term_frequencies(
         LexicalStage("dirichlet"),
     )
     assert table["label"].dropna().to_dict() == {"a0-0": 2}
-    terms = stage.get_index(execute()).analyse_query(execute(qid="1").topics["query"].item())
+    terms = stage.get_index(execute().collection).analyse_query(
+        execute(qid="1").topics["query"].item()
+    )
     for variant, variant_stage in {"original": stage, "enriched": STAGE}.items():
-        counts = variant_stage.count_terms(execute(), list(table.index))
+        counts = variant_stage.count_terms(execute().collection, list(table.index))
         assert table[f"length_{variant}"].tolist() == [count.total() for count in counts]
         assert table[[f"{term}_{variant}" for term in terms]].to_numpy().tolist() == [
             [n[term] for term in terms] for n in counts
         ]
         assert sorted(table[f"rank_{variant}"].dropna())[:25] == list(range(1, 26))
-    documents = execute().documents.read_texts(list(table.index))
+    documents = execute().collection.documents.read_texts(list(table.index))
     assert table["words"].tolist() == [len(premise.split()) for premise in documents["premise"]]
     assert_fails(3, "topic 9999: not in the input", *command, "--topic", "9999")
     assert main([word for word in command if word != "targer_essays"]) == 0

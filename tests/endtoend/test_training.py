@@ -26,7 +26,7 @@ from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.tasks.distillation import DistillationSpec
 from aragorn_training.tasks.pairs import PairwiseSpec
 from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files
-from tests.endtoend.conftest import AssertFails, Command, MakeExecution
+from tests.endtoend.conftest import AssertFails, Command, MakeRetrieval
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim does not close text files of vectors.
@@ -355,7 +355,7 @@ def test_scores_are_those_of_the_teachers_ranking(
     prepare: Command,
     debates: Path,
     work_dir: Path,
-    make_execution: MakeExecution,
+    make_retrieval: MakeRetrieval,
     all_checkpoints_dir: Path,
     tmp_path: Path,
 ) -> None:
@@ -368,9 +368,9 @@ def test_scores_are_those_of_the_teachers_ranking(
     title = table["topic"].unique()[0]
     single_topic = Path(shutil.copytree(debates, tmp_path / "single"))
     write_topics(single_topic / "topics.xml", [title])
-    execution = make_execution(single_topic, checkpoints=all_checkpoints_dir)
+    retrieval = make_retrieval(single_topic, checkpoints=all_checkpoints_dir)
     ranking, rows = (
-        execution.get_ranking(FUSION_CANDIDATES["dirichlet"]),
+        retrieval.rank(FUSION_CANDIDATES["dirichlet"]),
         table[table["topic"] == title],
     )
     # half of the rows are the top ranks
@@ -378,7 +378,9 @@ def test_scores_are_those_of_the_teachers_ranking(
     pd.testing.assert_series_equal(
         rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False
     )
-    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
+    texts = retrieval.collection.documents.read_texts(set(table["docno"])).set_index("docno")[
+        "premise"
+    ]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
 

@@ -13,9 +13,9 @@ import pytest
 from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.storage.checkpoint_directory import read_config
-from aragorn.systems.execution import Execution
 from aragorn_training import configs
 from aragorn_training.__main__ import main
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.significance import apply_holm_correction
 from aragorn_training.studies import enrichments
 from aragorn_training.tuning import grid as grid_search
@@ -98,9 +98,9 @@ def test_finished_points_are_cached(
 ) -> None:
     rank_at_point, models = grid_search.rank_at_point, []
 
-    def record(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
+    def record(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.DataFrame:
         models.append(point.model)
-        return rank_at_point(point, execution)
+        return rank_at_point(point, retrieval)
 
     monkeypatch.setattr(grid_search, "rank_at_point", record)
     grid = "[index]\nstemmer = 'none'\n[model]\nname = 'dirichlet'\nmu = [1, 200]"

@@ -18,13 +18,15 @@ from aragorn.engine.base import CPU
 from aragorn.index import dense
 from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import Corpus
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.search.corpus import Corpus
+from aragorn.pipeline.collection import CorpusFrame
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
-from aragorn.search.searcher import Searcher
 from aragorn.systems.catalogue import get_system
-from aragorn.systems.execution import CheckpointStore, Execution, iter_components
-from tests.conftest import SAMPLE
+from aragorn_training.data.retrieval import DatasetRetrieval
+from tests.conftest import SAMPLE, open_searcher
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
 RECORD_SIZE = 16 + 2 * 384
@@ -35,7 +37,7 @@ Answers = dict[str, str]
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
     """Return a part of the sample that is encoded in seconds."""
-    return Corpus.from_frame(Dataset(SAMPLE).documents.iloc[::9].reset_index(drop=True))
+    return CorpusFrame(Dataset(SAMPLE).documents.iloc[::9].reset_index(drop=True))
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def ask(
     """Return the complete ranking of each question as text; `threads` questions are asked at a
     time."""
     with (
-        Searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher,
+        open_searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher,
         ThreadPoolExecutor(threads) as pool,
     ):
         topics = [pd.DataFrame({"qid": ["1"], "query": [question]}) for question in questions]
@@ -65,7 +67,9 @@ def ask(
 
 def build_index(corpus: Corpus, cache_dir: Path) -> None:
     with open_cache(cache_dir, Path()) as cache:
-        build_indexes([*iter_components(STAGE)], Execution(corpus, CHECKPOINTS, CPU, cache))
+        build_indexes(
+            [*iter_components(STAGE)], DatasetRetrieval(corpus, Session(CHECKPOINTS, CPU, cache))
+        )
 
 
 def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:

@@ -10,7 +10,7 @@ from aragorn.cache import CHECKSUM_SIZE
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.output.runs import format_run
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import Execution
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
@@ -47,7 +47,7 @@ def hash_artifacts(directory: Path) -> dict[str, str]:
 
 
 def test_artifact_bytes(
-    make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path
+    make_input: Callable[..., Path], make_retrieval: Callable[..., DatasetRetrieval], tmp_path: Path
 ) -> None:
     premises = [f"{FILLER} {'zoos ' * index}cost {index} coins" for index in range(5)]
     conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # full-width letter
@@ -60,11 +60,11 @@ def test_artifact_bytes(
     write_lexical(checkpoints, "dirichlet", Dirichlet())
     write_lexical(checkpoints, "bm25_rm3", BM25(), RM3(2, 4, 0.5, max_df_ratio=1.0))
     write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
-    execution = make_execution(make_input(arguments=documents), checkpoints=checkpoints)
-    rankings = {name: execution.get_ranking(SYSTEMS[name].stage) for name in RANKINGS}
+    retrieval = make_retrieval(make_input(arguments=documents), checkpoints=checkpoints)
+    rankings = {name: retrieval.rank(SYSTEMS[name].stage) for name in RANKINGS}
     runs = {
         name: format_run(ranking.assign(score=ranking["score"].round(3)), "a")
         for name, ranking in rankings.items()
     }
     hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
-    assert (hash_artifacts(execution.cache.path), hashes) == (GOLDEN, RANKINGS)
+    assert (hash_artifacts(retrieval.session.cache.path), hashes) == (GOLDEN, RANKINGS)

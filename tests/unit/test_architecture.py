@@ -27,6 +27,7 @@ LAYERS = [
     ],
     ["aragorn/inference", "aragorn/verbs"],
     ["aragorn/index"],
+    ["aragorn/pipeline"],
     ["aragorn/systems"],
     ["aragorn/output", "aragorn/search", "aragorn_training/data"],
     ["aragorn's commands", "aragorn_training/fitting"],

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 import pandas as pd
@@ -20,12 +20,27 @@ from aragorn.cache import Cache
 from aragorn.errors import OutputError
 from aragorn.io import collection, tirex, touche
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
-from aragorn.io.dataset import Dataset
+from aragorn.timing import Stopwatch
 from aragorn.versions import describe_versions
 
 VERSION = 1  # of the tables
 
 DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
+
+
+class Corpus(Protocol):
+    """Documents that can be read: those of a `Dataset`, or documents passed from Python."""
+
+    min_premise_words: int
+    stopwatch: Stopwatch
+
+    @property
+    def corpus_fingerprint(self) -> str: ...
+    @property
+    def documents(self) -> pd.DataFrame: ...
+    @property
+    def args_me_files(self) -> list[Path]: ...
+    def iter_batches(self) -> Iterator[pd.DataFrame]: ...
 
 
 class DocumentStore:
@@ -90,31 +105,31 @@ class DocumentStore:
         return fetch_rows(self._directory / DOCUMENTS_FILE, statement, *arrays)
 
 
-def open_document_store(dataset: Dataset, cache: Cache) -> DocumentStore:
+def open_document_store(corpus: Corpus, cache: Cache) -> DocumentStore:
     """Open the document store of an input in `cache`; build it if it is not cached."""
-    min_words = dataset.min_premise_words
+    min_words = corpus.min_premise_words
 
     def build(directory: Path) -> None:
         file = directory / DOCUMENTS_FILE
-        _write_documents(dataset, file)
+        _write_documents(corpus, file)
         docnos = _select_collection(file, min_words)
         (directory / COLLECTION_FILE).write_bytes(msgspec.msgpack.encode(docnos))
 
     versions = describe_versions(touche, tirex, collection, sys.modules[__name__])
-    key = f"{dataset.corpus_fingerprint} {versions}"
+    key = f"{corpus.corpus_fingerprint} {versions}"
     return DocumentStore(cache.directory("documents", key, build), min_words)
 
 
-def _write_documents(dataset: Dataset, file: Path) -> None:
+def _write_documents(corpus: Corpus, file: Path) -> None:
     """Write documents to a file in batches; if an id is not unique, read all again in one call,
     which drops duplicates."""
-    min_words = dataset.min_premise_words
-    with dataset.stopwatch.stage("documents"):
+    min_words = corpus.min_premise_words
+    with corpus.stopwatch.stage("documents"):
         try:
-            _insert_batches(dataset.iter_batches(), min_words, file)
+            _insert_batches(corpus.iter_batches(), min_words, file)
         except sqlite3.IntegrityError:
             file.unlink()
-            _insert_batches([dataset.documents], min_words, file)
+            _insert_batches([corpus.documents], min_words, file)
 
 
 def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import platform
 import resource
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,33 +18,35 @@ from aragorn import __version__
 from aragorn.engine.base import LOCAL_ENGINE
 from aragorn.engine.device import count_threads
 from aragorn.errors import OutputError
+from aragorn.io.dataset import Dataset
 from aragorn.output.source_code import describe_source_code
 from aragorn.paths import PROGRAM
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import get_printable_name, read_regular, replace_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.storage.recorded_files import METADATA_FILE
 from aragorn.systems.catalogue import System, get_stage_name
-from aragorn.systems.execution import Execution
+from aragorn.verbs import RankOptions
 from aragorn.versions import hash_package
 
 RunEntry = Mapping[str, Any]
 
 
 def write_ir_metadata(
-    directory: Path,
-    team: str,
+    options: RankOptions,
     tag: str,
-    argv: Sequence[str],
     primary: System,
     entries: Mapping[str, RunEntry],
-    execution: Execution,
+    dataset: Dataset,
+    collection: Collection,
 ) -> None:
-    """Write ir-metadata.yml for the runs of an execution.
+    """Write ir-metadata.yml for the runs in the output directory.
 
-    `tag` and `primary` are tag and system of run.txt; `argv` contains the command-line arguments of
-    `rank`; `entries` contains the entry of each run (see `build_run_entry`) by tag.
+    `tag` and `primary` are tag and system of run.txt; `entries` contains the entry of each run (see
+    `build_run_entry`) by tag.
     """
-    dataset = execution.input
+    session = collection.session
     input_name = ", ".join(
         get_printable_name(Path(os.path.realpath(path))) for path in dataset.paths
     )
@@ -53,13 +55,13 @@ def write_ir_metadata(
     )
     metadata = {
         "tag": tag,
-        "actor": {"team": team},
+        "actor": {"team": options.team},
         "platform": {
-            **_describe_platform(execution.device),
-            "engine": execution.engine.description,
+            **_describe_platform(session.device),
+            "engine": session.engine.description,
         },
         "implementation": {
-            "executable": {"cmd": shlex.join([PROGRAM, "rank", *argv])},
+            "executable": {"cmd": shlex.join([PROGRAM, "rank", *options.argv])},
             "source": {
                 "lang": ["Python"],
                 **describe_source_code(),
@@ -67,7 +69,7 @@ def write_ir_metadata(
                 "sha256": hash_package(),
             },
         },
-        "resources": _describe_resources(execution),
+        "resources": _describe_resources(collection),
         "method": {
             "automatic": True,
             "name": tag,
@@ -80,33 +82,36 @@ def write_ir_metadata(
                 "name": os.environ.get("TIRA_DATASET_ID") or input_name,
                 "source": dataset.description,
                 "topics": len(dataset.topics),
-                "documents": execution.documents.document_count,
+                "documents": collection.documents.document_count,
                 "files": dataset.file_hashes,
             },
             "training data": [{"name": name, **data} for name, data in training_data.items()],
         },
     }
     replace_atomic(
-        directory / METADATA_FILE,
+        options.output_dir / METADATA_FILE,
         yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128),
     )
 
 
 def build_run_entry(
-    system: System, execution: Execution, seconds: float, depth: int, omitted_count: int
+    system: System,
+    checkpoints: CheckpointStore,
+    ranking_file: Path | None,
+    seconds: float,
+    depth: int,
+    n_omitted: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a run; `seconds` excludes shared stages, `omitted_count` counts the
-    documents below `depth`."""
+    """Build the metadata of a run of topics and documents, or of those of `ranking_file`; `seconds`
+    excludes shared stages, `n_omitted` counts the documents below `depth`."""
     entry: dict[str, Any] = {
         "method": system.name,
         "description": system.description,
         "seconds": round(seconds, 1),
     }
     entry["depth"] = depth
-    if omitted_count:
-        entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
-    ranking_file = execution.input.ranking_file
-    checkpoints = execution.checkpoints
+    if n_omitted:
+        entry["truncated"] = f"{n_omitted} documents below rank {depth} omitted"
     entry |= (
         {"ranks": system.stage.describe_input(ranking_file)}
         if ranking_file
@@ -185,9 +190,9 @@ class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
     trained_on: dict[str, _TrainingData] = {}
 
 
-def _describe_resources(execution: Execution) -> dict[str, Any]:
-    seconds = execution.stopwatch.seconds
-    device = execution.device
+def _describe_resources(collection: Collection) -> dict[str, Any]:
+    seconds = collection.stopwatch.seconds
+    device = collection.session.device
     resources: dict[str, Any] = {
         "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
         "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},

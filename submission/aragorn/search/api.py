@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
 
+from aragorn.cache import open_cache
 from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import Corpus
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
-from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
-from aragorn.search.searcher import Searcher
+from aragorn.search.searcher import FALLBACK_DIR, Searcher
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
-from aragorn.systems.execution import CheckpointStore
 
 
 class ArgumentIndex:
@@ -29,10 +33,11 @@ class ArgumentIndex:
         self._system = system
         self._corpus = corpus
         self._cache_dir = cache_dir
-        self._stage = system.system.stage
-        searcher = Searcher(corpus, system.checkpoints, system.device, cache_dir)
-        self._searcher = searcher.__enter__()
-        self._finalizer = weakref.finalize(self, searcher.__exit__)
+        with ExitStack() as stack:
+            cache = stack.enter_context(open_cache(cache_dir, FALLBACK_DIR))
+            session = Session(system.checkpoints, system.device, cache)
+            self._searcher = Searcher(Collection(corpus, session))
+            self._finalizer = weakref.finalize(self, stack.pop_all().close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle or copy the index as its arguments and its directory, which must remain; raise
@@ -43,7 +48,9 @@ class ArgumentIndex:
             )
         # documents of files are read again
         corpus = self._corpus
-        arguments = corpus.paths[0].absolute() if corpus.corpus_files else corpus.documents
+        arguments: Arguments = (
+            corpus.paths[0].absolute() if isinstance(corpus, Dataset) else corpus.documents
+        )
         return LoadedSystem.index, (self._system, arguments, self._cache_dir.absolute())
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
@@ -54,7 +61,7 @@ class ArgumentIndex:
         return (
             build_rankings([])
             if topics.empty
-            else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
+            else truncate_rankings(self._searcher.rank(self._system.system.stage, topics), depth)
         )
 
     @property

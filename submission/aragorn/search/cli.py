@@ -3,15 +3,17 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
-from aragorn.engine.device import choose_device, choose_precision
 from aragorn.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
-from aragorn.search.corpus import Corpus
+from aragorn.io.dataset import Dataset
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.session import open_session
+from aragorn.search.indexing import format_index_command
 from aragorn.search.results import SearchResults, to_json
-from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.search.searcher import FALLBACK_DIR, Searcher, SearchOptions
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System, get_system
-from aragorn.systems.execution import CheckpointStore
 from aragorn.verbs import QueryOptions
 
 DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
@@ -25,19 +27,16 @@ def search(options: QueryOptions) -> None:
         SystemsFailedError: If some, but not all, systems failed; the results of the other systems
             were printed.
     """
-    device = choose_device(options.device)
-    checkpoints = CheckpointStore(
-        options.checkpoint_dir, choose_precision(options.precision, device)
-    )
-    corpus = Corpus.from_paths(*options.inputs)
-    with Searcher(corpus, checkpoints, device, options.cache_dir) as searcher:
-        systems, message = choose_systems(options.systems, searcher, device)
+    dataset = Dataset(*options.inputs, has_topics=False)
+    with open_session(options, options.cache_dir, FALLBACK_DIR) as session:
+        searcher = Searcher(Collection(dataset, session))
+        systems, message = choose_systems(options.systems, searcher, options.inputs)
         if message:
             print(escape_unprintable(message), file=sys.stderr)
         if options.serve is not None:
             from aragorn.search.server import serve
 
-            serve(searcher, systems, options.depth, options.serve)
+            serve(searcher, dataset, systems, options.depth, options.serve)
         elif options.query is not None:
             _raise_failures(_search_and_print(options, searcher, systems, options.query))
         else:
@@ -49,23 +48,24 @@ def search(options: QueryOptions) -> None:
 
 
 def choose_systems(
-    names: Sequence[str], searcher: Searcher, device: str
+    names: Sequence[str], searcher: Searcher, paths: Sequence[Path]
 ) -> tuple[list[System], str]:
     """Return the named systems and "" or, if `names` is empty, the default system and a message
     that explains the choice.
 
     The default is the primary system if its checkpoints exist and it answers quickly: on a GPU, or
-    with indexed premises.
+    with indexed premises of the input `paths`.
     """
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""
     primary = get_system(catalogue.PRIMARY_SYSTEM)
-    if missing_names := primary.stage.find_missing_checkpoints(searcher.checkpoints):
+    session = searcher.collection.session
+    if missing_names := primary.stage.find_missing_checkpoints(session.checkpoints):
         reason = f"{primary.name}: checkpoint {', '.join(missing_names)} not found"
-    elif device == "cuda" or searcher.is_indexed(primary):
+    elif session.device == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     else:
-        reason = f"{primary.name} takes seconds per query until `{searcher.corpus.index_command}` has encoded all premises"
+        reason = f"{primary.name} takes seconds per query until `{format_index_command(paths)}` has encoded all premises"
     message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
     return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
 

@@ -2,20 +2,25 @@
 the topics."""
 
 import logging
+import shlex
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from aragorn.cache import open_cache
-from aragorn.engine.device import choose_device, choose_precision
+from aragorn.engine.base import LOCAL_ENGINE
 from aragorn.engine.factory import open_chosen_engine
+from aragorn.io.dataset import Dataset
+from aragorn.paths import PROGRAM
+from aragorn.pipeline.collection import Collection, CorpusFrame
+from aragorn.pipeline.component import Component, iter_components
+from aragorn.pipeline.session import open_session
 from aragorn.progress import suppress_info
-from aragorn.search.corpus import Corpus
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
-from aragorn.systems.execution import CheckpointStore, Component, Execution, iter_components
 from aragorn.verbs import IndexOptions
 
 log = logging.getLogger(__name__)
@@ -28,53 +33,54 @@ WARM_UP_SIZE = 4
 def index(options: IndexOptions) -> None:
     """Build the indexes of the named systems (default: the primary system) in the cache
     directory."""
-    with open_chosen_engine(options) as engine:
-        device = choose_device(options.device, engine)
-        checkpoints = CheckpointStore(
-            options.checkpoint_dir, choose_precision(options.precision, device)
-        )
-        stages = [get_system(name).stage for name in options.systems or [PRIMARY_SYSTEM]]
-        components = list(
-            dict.fromkeys(component for stage in stages for component in iter_components(stage))
-        )
-        with open_cache(options.cache_dir, Path()) as cache:
-            execution = Execution(
-                Corpus.from_paths(*options.inputs), checkpoints, device, cache, engine
-            )
-            build_indexes(components, execution)
-    log.info(
-        "index of %d documents in %s", len(execution.documents.searchable_docnos), options.cache_dir
+    stages = [get_system(name).stage for name in options.systems or [PRIMARY_SYSTEM]]
+    components = list(
+        dict.fromkeys(component for stage in stages for component in iter_components(stage))
     )
+    with (
+        open_chosen_engine(options) as engine,
+        open_session(options, options.cache_dir, Path(), engine) as session,
+    ):
+        collection = Collection(Dataset(*options.inputs, has_topics=False), session)
+        build_indexes(components, collection)
+        n_documents = len(collection.documents.searchable_docnos)
+    log.info("index of %d documents in %s", n_documents, options.cache_dir)
 
 
-def build_indexes(components: Sequence[Component], execution: Execution) -> None:
+def build_indexes(components: Sequence[Component], collection: Collection) -> None:
     """Estimate the time and space that the indexes of components need, then build those that are
     not in the cache."""
-    document_count = len(execution.documents.searchable_docnos)
-    seconds, size = _estimate(components, execution)
-    free = shutil.disk_usage(execution.cache.path).free
+    n_documents = len(collection.documents.searchable_docnos)
+    seconds, size = _estimate(components, collection)
+    free = shutil.disk_usage(collection.session.cache.path).free
     message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that are already cached"
-    log.info(message, document_count, seconds, size / 1e6, free / 1e6)
+    log.info(message, n_documents, seconds, size / 1e6, free / 1e6)
     for component in components:
-        component.build_index(execution)
+        component.build_index(collection)
 
 
-def _estimate(components: Sequence[Component], execution: Execution) -> tuple[float, float]:
+def format_index_command(paths: Sequence[Path]) -> str:
+    """Return the command that encodes all texts of an input in advance."""
+    flags = [text for path in paths for text in ("-i", str(path))]
+    return shlex.join([PROGRAM, "index", *flags, "--cache-dir", "DIR"])
+
+
+def _estimate(components: Sequence[Component], collection: Collection) -> tuple[float, float]:
     """Estimate the seconds and bytes that the missing indexes need, from those of a sample of all
     documents."""
-    docnos = execution.documents.searchable_docnos
+    docnos = collection.documents.searchable_docnos
     rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
-    sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])
-    parts = [(component, component.select_unindexed(execution, sample)) for component in components]
+    sample = collection.documents.read_texts([docnos[row] for row in np.unique(rows)])
+    parts = [
+        (component, component.select_unindexed(collection, sample)) for component in components
+    ]
     for limit in (WARM_UP_SIZE, len(sample)):  # the first loads networks and libraries
         with open_cache(None, Path()) as cache, suppress_info():
+            session = replace(collection.session, cache=cache, engine=LOCAL_ENGINE)
             start = time.monotonic()
             for component, documents in parts:
                 if len(documents):
-                    corpus = Corpus.from_frame(documents[:limit])
-                    component.build_index(
-                        Execution(corpus, execution.checkpoints, execution.device, cache)
-                    )
+                    component.build_index(Collection(CorpusFrame(documents[:limit]), session))
             seconds = time.monotonic() - start
             size = sum(file.stat().st_size for file in cache.path.rglob("*") if file.is_file())
     scale = len(docnos) / len(sample)

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import Corpus
 from aragorn.io.files import is_invalid_id
-from aragorn.search.corpus import Corpus
+from aragorn.pipeline.collection import CorpusFrame
 
 MAX_QUERY_CHARACTERS = 10_000
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -34,7 +36,7 @@ def build_corpus(arguments: Arguments) -> Corpus:
         UsageError: If `arguments` is a single string.
     """
     if isinstance(arguments, Path):
-        return Corpus.from_paths(arguments)
+        return Dataset(arguments, has_topics=False)
     if isinstance(arguments, str):
         raise UsageError(
             "arguments is a single string; pass a list of texts, a data frame, or a Path"
@@ -59,7 +61,7 @@ def build_corpus(arguments: Arguments) -> Corpus:
                 raise InputError(f"arguments: {problem}; remove it because UTF-8 cannot encode it")
     if "conclusion" not in frame:
         frame = frame.assign(conclusion=frame["premise"])
-    return Corpus.from_frame(frame[["docno", "conclusion", "premise"]])
+    return CorpusFrame(frame[["docno", "conclusion", "premise"]])
 
 
 def build_topics(queries: Queries) -> pd.DataFrame:

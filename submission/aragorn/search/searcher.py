@@ -6,62 +6,35 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import pandas as pd
 
-from aragorn.cache import Parts, open_cache
 from aragorn.context import set_variable
 from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
+from aragorn.explanation import Explanation
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import Queries, Retrieval, Stage
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
-from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import build_topics, clean_query
 from aragorn.search.results import Hit, SearchResults, SystemResults
-from aragorn.search.snippets import Snippet, compute_highlights, extract_snippet
+from aragorn.search.snippets import Highlight, Snippet, compute_highlights, extract_snippet
 from aragorn.systems.catalogue import System
-from aragorn.systems.execution import CheckpointStore, Execution, Stage, iter_components
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class QueryExecution(Execution):
-    """Execution of queries, shared by threads; scores equal those of `rank` for these titles,
-    neural scores to within 1e-5."""
-
-    def __init__(self, shared: Execution, corpus: Corpus) -> None:
-        """Create an execution for the topics of `corpus` that shares the data of `shared`; rankings
-        and pair scores stay in memory, because on disk they would accumulate."""
-        super().__init__(corpus, shared.checkpoints, shared.device, shared.cache, shared.engine)
-        self._shared = shared
-        self.documents = shared.documents
-        self.user_count = 0  # threads that use this execution
-
-    def compute_once_per_collection(
-        self, owner: Hashable, name: str, compute: Callable[[], T]
-    ) -> T:
-        """Return `compute()`, computed for the first query and reused for all other queries."""
-        return self._shared.compute_once(owner, name, compute)
-
-    def get_pair_parts(self, name: str, *key_parts: str) -> Parts | None:
-        return None
-
-    def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
-        return self._rank_and_validate(stage)
-
 
 # parent of temporary directories if the system's temporary directory is not writable
 FALLBACK_DIR = Path()
@@ -80,58 +53,40 @@ class SearchOptions:
     on_encoding: Listener = lambda estimate: None  # called before many texts are encoded
 
 
-class Searcher:
-    """Context manager of a search engine over one corpus, for any number of threads."""
+@dataclass(eq=False)
+class _RecentQuery:
+    """A retrieval that is kept for links on the page."""
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        checkpoints: CheckpointStore,
-        device: str,
-        cache_dir: Path | None = None,
-    ) -> None:
-        """Create a searcher that loads documents lazily and caches indexes in `cache_dir` (None: a
-        temporary directory)."""
-        self.corpus = corpus
-        self.checkpoints = checkpoints
-        self._device = device
-        self._cache_dir = cache_dir
-        self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
+    retrieval: Retrieval
+    n_users: int = 0  # threads that use it
+
+
+class Searcher:
+    """Search engine over one collection, for any number of threads; scores equal those of `rank`
+    for these titles, neural scores to within 1e-5."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self._recent_queries: OrderedDict[str, _RecentQuery] = OrderedDict()
         self._loaded_systems: set[System] = set()
-        self._lock = Lock()  # of the recent executions and of the documents that they share
+        self._lock = Lock()  # of the recent queries
         # threads of torch; None: it is not imported yet
         self._thread_count = count_threads() if "torch" in sys.modules else None
-
-    def __enter__(self) -> Self:
-        """Open the cache directory; raise OutputError if it cannot be created or another process
-        uses it."""
-        with ExitStack() as stack:
-            cache = stack.enter_context(open_cache(self._cache_dir, FALLBACK_DIR))
-            self._shared = Execution(self.corpus, self.checkpoints, self._device, cache)
-            self._exit_stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._exit_stack.close()
 
     @property
     def document_count(self) -> int:
         """Number of searchable documents; raises InputError if there are none."""
-        with self._lock:
-            return len(self._shared.documents.searchable_docnos)
+        return len(self.collection.documents.searchable_docnos)
 
     def is_indexed(self, system: System) -> bool:
         """Return whether the system answers a query without first encoding documents."""
-        return all(
-            component.is_indexed(self._shared) for component in iter_components(system.stage)
-        )
+        components = iter_components(system.stage)
+        return all(component.is_indexed(self.collection) for component in components)
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
         self._prepare_thread([stage])
-        with self._lock:
-            execution = QueryExecution(self._shared, self.corpus.with_queries(topics))
-        return execution.get_ranking(stage)
+        return Retrieval(Queries(topics), self.collection).rank(stage)
 
     def search(
         self, query_text: str, systems: Sequence[System], options: SearchOptions
@@ -150,12 +105,12 @@ class Searcher:
         with (
             progress,
             set_variable(encoding_listener, announce),
-            self._use_execution(query) as execution,
+            self._use_retrieval(query) as retrieval,
         ):
-            weights, analyser = _compute_term_weights(query, systems, execution)
+            weights, analyser = _compute_term_weights(query, systems, self.collection)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)
             results = [
-                self._search_system(system, execution, extract, options) for system in systems
+                self._search_system(system, retrieval, extract, options) for system in systems
             ]
             self._loaded_systems |= {*systems}
         return SearchResults(query, results, time.monotonic() - start)
@@ -172,94 +127,94 @@ class Searcher:
     def _search_system(
         self,
         system: System,
-        execution: QueryExecution,
+        retrieval: Retrieval,
         extract: Callable[[str], Snippet],
         options: SearchOptions,
     ) -> SystemResults:
         """Return the top hits of a system, or the error with which it failed; raise InputError and
         OutputError."""
-        stage, hits = system.stage, []
+        hits = []
         try:
-            ranking = execution.get_ranking(stage)
+            ranking = retrieval.rank(system.stage)
             top_rows = truncate_rankings(ranking, options.depth)
-            texts, metadata = (
-                execution.documents.read_texts(set(top_rows["docno"])),
-                self._get_metadata(top_rows["docno"]),
-            )
+            texts = self.collection.documents.read_texts(set(top_rows["docno"]))
+            metadata = self._get_metadata(top_rows["docno"].tolist())
             rows: Any = top_rows.merge(texts, on="docno").itertuples()
             for row in rows:
-                key, highlights, explanation = (system, row.docno), [], None
+                highlights = []
                 if options.highlight:
-                    compute = partial(compute_highlights, stage, execution, row.docno)
-                    highlights = execution.compute_once(key, "highlights", compute)
+                    highlights = self._compute_highlights(system, retrieval, row.docno)
+                explanation = None
                 if options.explain(system.name, row.docno):
-                    explain = partial(stage.explain, execution, row.qid, row.docno)
-                    explanation = execution.compute_once(key, "explanation", explain)
-                argument_fields = (
+                    explanation = self._explain(system, retrieval, row.qid, row.docno)
+                hit = Hit(
+                    row.rank,
+                    row.score,
                     row.docno,
                     metadata.get(row.docno, ArgumentMetadata()),
                     row.conclusion,
                     row.premise,
+                    extract(row.premise),
+                    highlights,
+                    explanation,
                 )
-                hits.append(
-                    Hit(
-                        row.rank,
-                        row.score,
-                        *argument_fields,
-                        extract(row.premise),
-                        highlights,
-                        explanation,
-                    )
-                )
+                hits.append(hit)
             return SystemResults(system.name, hits, len(ranking))
         except (InputError, OutputError):
             raise  # every system would fail
         except SubmissionError as error:
             return SystemResults(system.name, error=error)
 
-    def _get_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        def open_store() -> MetadataStore:
-            return open_metadata(
-                self.corpus.args_me_files, self.corpus.corpus_fingerprint, self._shared.cache
-            )
+    def _compute_highlights(
+        self, system: System, retrieval: Retrieval, docno: str
+    ) -> list[Highlight]:
+        compute = partial(compute_highlights, system.stage, self.collection, docno)
+        return retrieval.once((system, docno), "highlights", compute)
 
-        return self._shared.compute_once(self, "metadata", open_store).get(docnos)
+    def _explain(self, system: System, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
+        explain = partial(system.stage.explain, retrieval, qid, docno)
+        return retrieval.once((system, docno), "explanation", explain)
+
+    def _get_metadata(self, docnos: Sequence[str]) -> dict[str, ArgumentMetadata]:
+        corpus = self.collection.corpus
+        cache = self.collection.session.cache
+
+        def open_store() -> MetadataStore:
+            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
+
+        return self.collection.once("metadata", "metadata", open_store).get(docnos)
 
     @contextmanager
-    def _use_execution(self, query: str) -> Iterator[QueryExecution]:
-        """Yield the execution of a query, which is reused for a recent query and kept until the end
+    def _use_retrieval(self, query: str) -> Iterator[Retrieval]:
+        """Yield the retrieval of a query, which is reused for a recent query and kept until the end
         of the `with` block."""
         with self._lock:
-            if query not in self._recent_executions:
-                corpus = self.corpus.with_queries(build_topics(query))
-                self._recent_executions[query] = QueryExecution(self._shared, corpus)
-            self._recent_executions.move_to_end(query)
-            execution = self._recent_executions[query]
-            execution.user_count += 1
+            if query not in self._recent_queries:
+                retrieval = Retrieval(Queries(build_topics(query)), self.collection)
+                self._recent_queries[query] = _RecentQuery(retrieval)
+            self._recent_queries.move_to_end(query)
+            recent = self._recent_queries[query]
+            recent.n_users += 1
             self._evict(MAX_CACHED_QUERIES)
         try:
-            yield execution
+            yield recent.retrieval
         finally:
             with self._lock:
-                execution.user_count -= 1
+                recent.n_users -= 1
                 # the cause of an error may be gone when the query is repeated
-                self._evict(MAX_CACHED_QUERIES, query if execution.errors else None)
+                self._evict(MAX_CACHED_QUERIES, query if recent.retrieval.errors else None)
 
     def _evict(self, limit: int, failed_query: str | None = None) -> None:
-        """Discard the executions of the least recently used queries beyond `limit` and of
-        `failed_query`, except those in use."""
-        unused = [
-            query
-            for query, execution in self._recent_executions.items()
-            if not execution.user_count
-        ]
-        excess = unused[: max(0, len(self._recent_executions) - limit)]
+        """Discard the least recently used queries beyond `limit` and `failed_query`, except those
+        in use."""
+        unused = [query for query, recent in self._recent_queries.items() if not recent.n_users]
+        excess = unused[: max(0, len(self._recent_queries) - limit)]
         for query in {*excess, *(query for query in unused if query == failed_query)}:
-            del self._recent_executions[query]
+            del self._recent_queries[query]
 
 
 def _compute_term_weights(
-    query: str, systems: Sequence[System], execution: QueryExecution
+    query: str, systems: Sequence[System], collection: Collection
 ) -> tuple[dict[str, float], TermAnalyser]:
     """Return the weights of the query terms, and the analyser that yields these terms.
 
@@ -269,7 +224,7 @@ def _compute_term_weights(
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
             with suppress(CheckpointError):  # reported in the results of its system
-                index = stage.get_index(execution)
+                index = stage.get_index(collection)
                 terms = sorted(set(index.analyse_query(query)))
                 statistics = index.get_statistics(terms)
                 frequencies = zip(terms, statistics.df.tolist(), strict=True)

@@ -21,6 +21,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.paths import SAMPLE_INPUT
 from aragorn.search import page
 from aragorn.search.background import BackgroundSearches, BusyError
+from aragorn.search.indexing import format_index_command
 from aragorn.search.page import PageParams, SiteSettings
 from aragorn.search.results import SearchResults
 from aragorn.search.searcher import Searcher
@@ -57,10 +58,15 @@ class SearchServer(ThreadingHTTPServer):
     request_queue_size = 1024
 
     def __init__(
-        self, searcher: Searcher, systems: Sequence[System], depth: int, port: int
+        self,
+        searcher: Searcher,
+        dataset: Dataset,
+        systems: Sequence[System],
+        depth: int,
+        port: int,
     ) -> None:
         """Listen on `port` (0: any free port), or raise UsageError; URLs without systems or depth
-        use `systems` and `depth`."""
+        use `systems` and `depth`. `dataset` is what the searcher searches."""
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -73,15 +79,15 @@ class SearchServer(ThreadingHTTPServer):
         self.default_params = PageParams(
             systems=tuple(system.name for system in systems), depth=depth
         )
-        checkpoints = searcher.checkpoints
-        corpus = searcher.corpus
+        self.index_command = format_index_command(dataset.paths)
+        checkpoints = searcher.collection.session.checkpoints
         available_names = [
             name
             for name, system in SYSTEMS.items()
             if not system.stage.find_missing_checkpoints(checkpoints)
         ]
-        corpus_name = "sample" if corpus.paths == (SAMPLE_INPUT,) else corpus.name
-        self.site = SiteSettings(corpus_name, available_names, _load_examples(*corpus.paths))
+        corpus_name = "sample" if dataset.paths == (SAMPLE_INPUT,) else dataset.name
+        self.site = SiteSettings(corpus_name, available_names, _load_examples(*dataset.paths))
 
     @property
     def url(self) -> str:
@@ -106,7 +112,7 @@ class SearchServer(ThreadingHTTPServer):
                     self.site, params, answer, self.searcher.document_count
                 )
             return HTTPStatus.ACCEPTED, page.render_waiting(
-                self.site, params, answer, self.searcher.corpus.index_command
+                self.site, params, answer, self.index_command
             )
         except ConnectionAbortedError:
             raise
@@ -232,9 +238,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the access log."""
 
 
-def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
+def serve(
+    searcher: Searcher, dataset: Dataset, systems: Sequence[System], depth: int, port: int
+) -> None:
     """Serve the page until Ctrl-C; raise UsageError if the server cannot listen on the port."""
-    with SearchServer(searcher, systems, depth, port) as server:
+    with SearchServer(searcher, dataset, systems, depth, port) as server:
         print(server.url)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
         # Ctrl-C is how to quit, so it is not reported as an interruption.

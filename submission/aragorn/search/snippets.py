@@ -10,7 +10,8 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from aragorn.systems.execution import Execution, Stage
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.retrieval import Stage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser, select_texts
 from aragorn.text.normalisation import (
@@ -35,18 +36,19 @@ class Highlight(NamedTuple):
     label: str
 
 
-def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[Highlight]:
+def compute_highlights(stage: Stage, collection: Collection, docno: str) -> list[Highlight]:
     """Compute the highlights of a document's premise; return [] if the stage does not enrich
     documents."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
-    fields, document = (
-        stage.load_checkpoint(execution.checkpoints).index.fields,
-        execution.documents.read_texts({docno}),
-    )
-    tagger = stage.enrichment.load_checkpoint(execution.checkpoints).network
-    [text], [premise] = select_texts(document, fields), document["premise"]
-    located_words = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
+    session = collection.session
+    fields = stage.load_checkpoint(session.checkpoints).index.fields
+    tagger = stage.enrichment.load_checkpoint(session.checkpoints).network
+    document = collection.documents.read_texts({docno})
+    [text] = select_texts(document, fields)
+    [premise] = document["premise"]
+    annotations = stage.enrichment.annotate(session, fields, document)
+    located_words = list(locate_words(text, annotations))
     if tagger.component_types:
         by_component = groupby(located_words, key=lambda word: tagger.get_component_type(word[2]))
         groups = ((component, list(group)) for component, group in by_component if component)

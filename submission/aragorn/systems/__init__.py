@@ -1,5 +1,1 @@
-"""Retrieval systems, their stages, and their execution.
-
-Loading a checkpoint may raise CheckpointError, reading documents InputError, and caching results
-OutputError.
-"""
+"""Retrieval systems, and the stages that they consist of."""

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aragorn.errors import UsageError, abbreviate, suggest
+from aragorn.pipeline.retrieval import Stage
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems.cluster_score import ClusterScoreStage
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.dense import DenseConclusionStage, DensePremiseStage
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import CheckpointStore, Stage
 from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
@@ -42,6 +43,7 @@ LEXICAL_STAGES = {
     name: LexicalStage(name)
     for name in ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
 }
+DEBATES = ClusterScoreStage(LEXICAL_STAGES["dirichlet_rm3"])
 # stages that a learned fusion may combine, by the names stored in its checkpoint
 FUSION_CANDIDATES: dict[str, Stage] = {
     "bm25": CONCLUSION_BM25,
@@ -54,7 +56,7 @@ FUSION_CANDIDATES: dict[str, Stage] = {
     "sbert_conclusions": DenseConclusionStage("sbert"),
     **LEXICAL_STAGES,
     "dirichlet_thesis": LexicalStage("dirichlet_thesis"),
-    "debates": ClusterScoreStage(LEXICAL_STAGES["dirichlet_rm3"]),
+    "debates": DEBATES,
     **{
         name: LexicalStage(name, Enrichment("deepct"))
         for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
@@ -70,16 +72,26 @@ FUSION_MEMBERS = (
     "sbert",
 )
 
-STAGES: dict[str, Stage] = {
-    **FUSION_CANDIDATES,
+QUALITY_RERANKINGS = {
     "tfr_bert": QualityRerankingStage(
         LEXICAL_STAGES["dirichlet"], RerankStage(LEXICAL_STAGES["dirichlet"], "tfr_bert"), "quality"
     ),
+}
+ENSEMBLES = {
     "ensemble": EnsembleStage(tuple(ENSEMBLE_MEMBERS.items()), "ensemble"),
     "ensemble_thesis": EnsembleStage(tuple(RERANKERS.items()), "ensemble_thesis"),
+}
+LEARNED_FUSIONS = {
     "fusion": LearnedFusionStage(
         tuple((name, FUSION_CANDIDATES[name]) for name in FUSION_MEMBERS), "fusion"
     ),
+}
+
+STAGES: dict[str, Stage] = {
+    **FUSION_CANDIDATES,
+    **QUALITY_RERANKINGS,
+    **ENSEMBLES,
+    **LEARNED_FUSIONS,
 }
 DESCRIPTIONS = {
     "bm25": (

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from aragorn.explanation import Explanation, Row
+from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.rankings import truncate_rankings
-from aragorn.systems.execution import Execution, Stage
 
 CLUSTER_DEPTH = 200  # top documents per topic that contribute to their debates' scores
 DEBATE_COLUMNS = ["qid", "debate"]
@@ -36,17 +36,18 @@ class ClusterScoreStage(Stage):
     retriever: Stage
 
     version = 1
+    family = "lexical"
     checkpoint = None
 
     def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.retriever,)
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank all documents of the retriever by cluster score."""
-        return self.rank_pairs(execution, execution.get_ranking(self.retriever)[["qid", "docno"]])
+        return self.rank_pairs(retrieval, retrieval.rank(self.retriever)[["qid", "docno"]])
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        top_documents = self._get_top_documents(execution)
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
+        top_documents = self._get_top_documents(retrieval)
         scored_pairs = _add_debate_ids(pairs[["qid", "docno"]]).merge(
             top_documents, on=["qid", "docno", "debate"], how="left"
         )
@@ -57,19 +58,19 @@ class ClusterScoreStage(Stage):
         is_unranked = scored_pairs["score"].isna().to_numpy()
         if is_unranked.any():
             unranked_pairs = pairs.loc[is_unranked, ["qid", "docno"]].reset_index(drop=True)
-            total[is_unranked] += self.retriever.score(execution, unranked_pairs)
+            total[is_unranked] += self.retriever.score(retrieval, unranked_pairs)
             count[is_unranked] += 1
         return np.asarray(total / count)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down by document: those of the debate among the top `CLUSTER_DEPTH`, and
         the document itself."""
-        top_documents = self._get_top_documents(execution)
+        top_documents = self._get_top_documents(retrieval)
         debate = parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
         if docno not in score_by_docno:
-            score_by_docno[docno] = self.retriever.score_document(execution, qid, docno)
+            score_by_docno[docno] = self.retriever.score_document(retrieval, qid, docno)
         count = len(score_by_docno)
         items = score_by_docno.items()
         rows = [
@@ -77,14 +78,14 @@ class ClusterScoreStage(Stage):
             for member, score in items
         ]
         summary = f"mean retrieval score of {count} documents of debate {debate}"
-        return Explanation(self.score_document(execution, qid, docno), rows, summary)
+        return Explanation(self.score_document(retrieval, qid, docno), rows, summary)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"averages": get_name(self.retriever)}
 
-    def _get_top_documents(self, execution: Execution) -> pd.DataFrame:
+    def _get_top_documents(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return the top `CLUSTER_DEPTH` documents of each topic as `qid docno score debate`."""
-        ranking = truncate_rankings(execution.get_ranking(self.retriever), CLUSTER_DEPTH)
+        ranking = truncate_rankings(retrieval.rank(self.retriever), CLUSTER_DEPTH)
         return _add_debate_ids(ranking[["qid", "docno", "score"]])
 
 

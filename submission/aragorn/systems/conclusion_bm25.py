@@ -11,13 +11,32 @@ import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.explanation import Explanation, Row
 from aragorn.index import conclusions, inverted, weighting
-from aragorn.index.conclusions import (
-    ConclusionIndex,
-    build_conclusion_index,
-    retrieve,
-)
-from aragorn.systems.execution import Execution, Stage
+from aragorn.index.conclusions import ConclusionIndex, build_conclusion_index, retrieve
+from aragorn.pipeline.collection import Artifact, Collection
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import Session
 from aragorn.text import normalisation
+from aragorn.versions import describe_versions
+
+SOURCES = (normalisation, inverted, weighting, conclusions)
+LIBRARIES = ("numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class ConclusionIndexArtifact(Artifact[ConclusionIndex]):
+    """The index of the collection's conclusions."""
+
+    title = "conclusion index"
+    name = "conclusions"
+
+    def describe(self, session: Session) -> str:
+        return describe_versions(*SOURCES, libraries=LIBRARIES)
+
+    def build(self, collection: Collection, directory: Path) -> None:
+        build_conclusion_index(directory, collection.documents.read_conclusions())
+
+    def open(self, collection: Collection, directory: Path) -> ConclusionIndex:
+        return ConclusionIndex(directory)
 
 
 @dataclass(frozen=True)
@@ -25,53 +44,54 @@ class ConclusionStage(Stage):
     """BM25 over conclusions, returning all premises of the top conclusions (Entezari 2020, section
     4.3).
 
-    If the input supplies a ranking, `rank` returns it unchanged.
+    If there is an input run, `rank` returns it unchanged.
     """
 
     version = 1
-    libraries = ("numpy", "scipy")
+    family = "lexical"
+    libraries = LIBRARIES
     checkpoint = None
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (normalisation, inverted, weighting, conclusions)
+        return SOURCES
 
-    def rank(self, execution: Execution) -> pd.DataFrame:
-        return self.search(execution) if execution.input_run is None else execution.input_run
+    def rank(self, retrieval: Retrieval) -> pd.DataFrame:
+        input_run = retrieval.input_run
+        return self.search(retrieval) if input_run is None else input_run
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return the premises of the top conclusions, in the order of their conclusions, then by
         docno."""
-        index = self._get_index(execution)
-        with execution.stopwatch.stage("conclusion retrieval"):
-            return retrieve(execution.topics, index)
+        index = retrieval.collection.get(ConclusionIndexArtifact())
+        with retrieval.collection.stopwatch.stage("conclusion retrieval"):
+            return retrieve(retrieval.topics, index)
 
-    def build_index(self, execution: Execution) -> None:
-        self._get_index(execution)
+    def build_index(self, collection: Collection) -> None:
+        collection.get(ConclusionIndexArtifact())
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's
         statistics."""
-        index = self._get_index(execution)
-        texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        queries = execution.topics.set_index("qid")["query"]
-        rows = zip(pairs["qid"], pairs["docno"], strict=True)
-        contributions = (
-            index.compute_term_contributions(queries[qid], texts[docno]) for qid, docno in rows
-        )
-        return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
+        index = retrieval.collection.get(ConclusionIndexArtifact())
+        documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
+        conclusion_by_docno = documents.set_index("docno")["conclusion"]
+        query_by_qid = retrieval.topics.set_index("qid")["query"]
+        scores = []
+        for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True):
+            terms = index.compute_term_contributions(query_by_qid[qid], conclusion_by_docno[docno])
+            scores.append(sum(value for _, value in terms))
+        return np.array(scores, dtype=float)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down by query term."""
-        if execution.input_run is not None:
-            file = execution.input.ranking_file
+        if retrieval.input_run is not None:
+            file = retrieval.input_file
             raise UsageError(
                 f"scores supplied in {file} cannot be explained; choose another system"
             )
-        [query], [conclusion] = (
-            execution.topics["query"],
-            execution.documents.read_texts({docno})["conclusion"],
-        )
-        contributions = self._get_index(execution).compute_term_contributions(query, conclusion)
+        index = retrieval.collection.get(ConclusionIndexArtifact())
+        [conclusion] = retrieval.collection.documents.read_texts({docno})["conclusion"]
+        contributions = index.compute_term_contributions(retrieval.get_query(qid), conclusion)
         rows = [Row(value, term) for term, value in contributions]
         return Explanation(
             sum(row.value for row in rows),
@@ -81,14 +101,3 @@ class ConclusionStage(Stage):
 
     def describe_input(self, file: Path) -> str:
         return f"the ranking in {file.name}, unchanged"
-
-    def _get_index(self, execution: Execution) -> ConclusionIndex:
-        def load_or_build() -> ConclusionIndex:
-            with execution.stopwatch.stage("conclusion index"):
-                key = execution.get_collection_key(self.describe_sources())
-                return ConclusionIndex(execution.cache.directory("conclusions", key, build))
-
-        def build(directory: Path) -> None:
-            build_conclusion_index(directory, execution.documents.read_conclusions())
-
-        return execution.compute_once_per_collection(type(self), "index", load_or_build)

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
@@ -24,8 +23,10 @@ from aragorn.index.dense import (
     make_premise_texts,
 )
 from aragorn.index.vectors import VectorStore, hash_text
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
-from aragorn.systems.execution import Execution, Stage
 from aragorn.systems.neural import NetworkStage
 from aragorn.versions import describe_versions
 
@@ -36,77 +37,70 @@ class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
     version = 1
+    family = "dense"
     field: ClassVar[str]  # argument field that is indexed
     input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (*super().get_sources(), dense)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
-        explanation = super().explain(execution, qid, docno)
-        score = self.score_document(execution, qid, docno)
+        explanation = super().explain(retrieval, qid, docno)
+        score = self.score_document(retrieval, qid, docno)
         rounding = Row(score - explanation.score, "rounding", "text vector stored in float16")
         breakdowns = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
         contributions = [*explanation.contributions, rounding]
         return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)
 
-    def build_index(self, execution: Execution) -> None:
-        self._index_all(execution)
+    def build_index(self, collection: Collection) -> None:
+        self._index_all(collection)
 
-    def select_unindexed(self, execution: Execution, documents: pd.DataFrame) -> pd.DataFrame:
+    def select_unindexed(self, collection: Collection, documents: pd.DataFrame) -> pd.DataFrame:
         """Return the `documents` whose texts have no vectors."""
-        rows = self._get_vectors(execution).find(
-            [hash_text(self.input_type, text) for text in documents[self.field]]
-        )
-        return documents[rows < 0]
+        keys = [hash_text(self.input_type, text) for text in documents[self.field]]
+        return documents[self._get_vectors(collection.session).find(keys) < 0]
 
     @abstractmethod
-    def _index_all(self, execution: Execution) -> Any:
+    def _index_all(self, collection: Collection) -> Any:
         """Encode all texts of the collection, and return their index."""
 
     def _compute_cosines(
-        self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex
+        self, retrieval: Retrieval, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex
     ) -> np.ndarray:
         """Compute the cosine similarities (N,) of each pair's topic and text; `names` (N,) identify
         the texts in `index`."""
-        topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
-        topic_vectors = dict(
-            zip(topics["qid"], self._encode_topics(execution, topics), strict=True)
-        )
+        topics = retrieval.topics[retrieval.topics["qid"].isin(set(pairs["qid"]))]
+        vectors = self._encode_topics(retrieval.session, topics)
+        vector_by_qid = dict(zip(topics["qid"], vectors, strict=True))
         scores = np.zeros(len(pairs))
         for qid, rows in pairs.groupby("qid").indices.items():
-            scores[rows] = index.score(topic_vectors[qid], names[rows].tolist())
+            scores[rows] = index.score(vector_by_qid[qid], names[rows].tolist())
         return scores
 
-    def _encode_topics(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        return encode_queries(
-            topics["query"].tolist(), checkpoint, execution.device, execution.engine
-        )
+    def _encode_topics(self, session: Session, topics: pd.DataFrame) -> np.ndarray:
+        checkpoint = self.load_checkpoint(session.checkpoints)
+        return encode_queries(topics["query"].tolist(), checkpoint, session.device, session.engine)
 
-    def _load_or_build_index(self, execution: Execution, texts: NamedTexts) -> DenseIndex:
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        return load_or_build_dense_index(
-            texts, checkpoint, execution.device, self._get_vectors(execution), execution.engine
-        )
-
-    def _get_vectors(self, execution: Execution) -> VectorStore:
-        return execution.compute_once_per_collection(
-            self.checkpoint, "vectors", partial(self._open_vectors, execution)
-        )
+    def _index_texts(self, session: Session, texts: NamedTexts) -> DenseIndex:
+        """Return the index of texts, which are encoded if they have no vectors."""
+        checkpoint = self.load_checkpoint(session.checkpoints)
+        vectors = self._get_vectors(session)
+        return load_or_build_dense_index(texts, checkpoint, session.device, vectors, session.engine)
 
     @property
     def _store_name(self) -> str:
         return f"vectors-{self.checkpoint}"
 
-    def _open_vectors(self, execution: Execution) -> VectorStore:
-        """Open the store of the checkpoint's vectors, which all stages and inputs with this cache
-        directory share."""
-        key_parts = self.describe_sources(), *self.get_key_parts(execution)
-        ranker = get_dense_ranker(self.load_checkpoint(execution.checkpoints))
-        parts = execution.cache.parts(self._store_name, " ".join(key_parts))
-        return VectorStore(parts, ranker.dimension)
+    def _get_vectors(self, session: Session) -> VectorStore:
+        """Return the checkpoint's vectors, which all stages and collections share."""
+
+        def open_store() -> VectorStore:
+            ranker = get_dense_ranker(self.load_checkpoint(session.checkpoints))
+            parts = session.cache.parts(self._store_name, self.describe_results(session))
+            return VectorStore(parts, ranker.dimension)
+
+        return session.memo.get_or_compute(self.checkpoint, "vectors", open_store)
 
 
 @dataclass(frozen=True)
@@ -118,14 +112,13 @@ class DenseConclusionStage(DenseStage):
     field, input_type = "conclusion", "query"
     checkpoint: str
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank the premises of the conclusions nearest to each topic by the cosine similarity of
         conclusion and topic."""
-        topics = execution.topics
-        docnos_by_conclusion, index = execution.compute_once_per_collection(
-            self, "index", partial(self._index_all, execution)
-        )
-        nearest_conclusions = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
+        topics = retrieval.topics
+        docnos_by_conclusion, index = self._index_all(retrieval.collection)
+        topic_vectors = self._encode_topics(retrieval.session, topics)
+        nearest_conclusions = index.search(topic_vectors, MAX_CONCLUSIONS)
         rows = [
             (qid, docno, score)
             for qid, (conclusions, scores) in zip(topics["qid"], nearest_conclusions, strict=True)
@@ -134,31 +127,35 @@ class DenseConclusionStage(DenseStage):
         ]
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
-    def _index_all(self, execution: Execution) -> tuple[dict[str, list[str]], DenseIndex]:
+    def _index_all(self, collection: Collection) -> tuple[dict[str, list[str]], DenseIndex]:
         """Return the docnos of each distinct conclusion, and the index of the conclusions."""
-        docnos_by_conclusion = group_by_conclusion(
-            execution.documents.read_conclusions,
-            execution.cache,
-            execution.get_collection_key(describe_versions(dense)),
-        )
-        return docnos_by_conclusion, self._load_or_build_index(
-            execution, make_conclusion_texts(list(docnos_by_conclusion))
-        )
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        def build() -> tuple[dict[str, list[str]], DenseIndex]:
+            docnos_by_conclusion = group_by_conclusion(
+                collection.documents.read_conclusions,
+                collection.session.cache,
+                collection.compute_key(describe_versions(dense)),
+            )
+            texts = make_conclusion_texts(list(docnos_by_conclusion))
+            return docnos_by_conclusion, self._index_texts(collection.session, texts)
+
+        return collection.once(self, "index", build)
+
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and conclusions, including those of
         documents that are not indexed."""
-        texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        conclusions = make_conclusion_texts(sorted(set(texts)))
-        index = self._load_or_build_index(execution, conclusions)
-        return self._compute_cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
+        documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
+        conclusion_by_docno = documents.set_index("docno")["conclusion"]
+        conclusions = make_conclusion_texts(sorted(set(conclusion_by_docno)))
+        index = self._index_texts(retrieval.session, conclusions)
+        names = conclusion_by_docno.loc[pairs["docno"]].to_numpy()
+        return self._compute_cosines(retrieval, pairs, names, index)
 
-    def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
+    def get_model_input(self, collection: Collection, docno: str) -> tuple[str, list[int]]:
         """Return the field name "conclusion" and the token ids of the conclusion."""
-        [conclusion] = execution.documents.read_texts({docno})["conclusion"]
-        return "conclusion", self.load_checkpoint(execution.checkpoints).tokeniser.encode_query(
-            conclusion
-        )
+        [conclusion] = collection.documents.read_texts({docno})["conclusion"]
+        checkpoint = self.load_checkpoint(collection.session.checkpoints)
+        return "conclusion", checkpoint.tokeniser.encode_query(conclusion)
 
 
 @dataclass(frozen=True)
@@ -177,54 +174,50 @@ class DensePremiseStage(DenseStage):
     def get_dependencies(self) -> tuple[Stage, Stage]:
         return DenseConclusionStage(self.checkpoint), self.extra_candidates
 
-    def search(self, execution: Execution) -> pd.DataFrame:
-        checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
-        if checkpoint.network.config.scope == "conclusions":
-            candidates = [
-                execution.get_ranking(stage)[["qid", "docno"]] for stage in self.get_dependencies()
-            ]
-            return self.rank_pairs(
-                execution,
-                pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True),
-            )
-        index = execution.compute_once_per_collection(
-            self, "index", partial(self._index_all, execution)
-        )
-        hits = zip(
-            topics["qid"],
-            index.search(self._encode_topics(execution, topics), MAX_DEPTH),
-            strict=True,
-        )
-        return build_rankings(
-            [
-                row
-                for qid, (docnos, scores) in hits
-                for row in make_ranking_rows(qid, docnos, scores)
-            ]
-        )
+    def get_candidate_stages(self, checkpoints: CheckpointStore) -> tuple[Stage, ...]:
+        scope = self.load_checkpoint(checkpoints).network.config.scope
+        return self.get_dependencies() if scope == "conclusions" else ()
 
-    def _index_all(self, execution: Execution) -> DenseIndex:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
+        topics = retrieval.topics
+        candidate_stages = self.get_candidate_stages(retrieval.session.checkpoints)
+        if candidate_stages:
+            rankings = [retrieval.rank(stage)[["qid", "docno"]] for stage in candidate_stages]
+            candidates = pd.concat(rankings, ignore_index=True)
+            return self.rank_pairs(retrieval, candidates.drop_duplicates(ignore_index=True))
+        index = self._index_all(retrieval.collection)
+        hits = index.search(self._encode_topics(retrieval.session, topics), MAX_DEPTH)
+        rows = []
+        for qid, (docnos, scores) in zip(topics["qid"], hits, strict=True):
+            rows += make_ranking_rows(qid, docnos, scores)
+        return build_rankings(rows)
+
+    def _index_all(self, collection: Collection) -> DenseIndex:
         """Return the index of all premises of the collection."""
-        documents = execution.documents
-        return self._load_or_build_index(
-            execution, make_premise_texts(documents.searchable_docnos, documents.read_texts)
-        )
 
-    def is_indexed(self, execution: Execution) -> bool:
+        def build() -> DenseIndex:
+            documents = collection.documents
+            texts = make_premise_texts(documents.searchable_docnos, documents.read_texts)
+            return self._index_texts(collection.session, texts)
+
+        return collection.once(self, "index", build)
+
+    def is_indexed(self, collection: Collection) -> bool:
         """Return whether a sample of the premises has vectors; loads no network if the cache has no
         vectors at all."""
-        if not execution.cache.has(self._store_name):
+        if not collection.session.cache.has(self._store_name):
             return False
-        docnos = execution.documents.searchable_docnos
+        docnos = collection.documents.searchable_docnos
         sample = docnos[:: -(-len(docnos) // INDEX_SAMPLE_SIZE)]
-        return self.select_unindexed(execution, execution.documents.read_texts(sample)).empty
+        return self.select_unindexed(collection, collection.documents.read_texts(sample)).empty
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the
         precision of the index."""
-        premises = make_premise_texts(sorted(set(pairs["docno"])), execution.documents.read_texts)
-        index = self._load_or_build_index(execution, premises)
-        return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
+        read_texts = retrieval.collection.documents.read_texts
+        premises = make_premise_texts(sorted(set(pairs["docno"])), read_texts)
+        index = self._index_texts(retrieval.session, premises)
+        return self._compute_cosines(retrieval, pairs, pairs["docno"].to_numpy(), index)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"candidates from": get_name(self.extra_candidates)}

@@ -13,7 +13,9 @@ import pandas as pd
 
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
-from aragorn.systems.execution import CheckpointStore, Component, Execution
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.component import Component
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts
 from aragorn.versions import describe_versions
@@ -47,98 +49,91 @@ class Enrichment(Component):
 
         return checkpoints.load_network(self.checkpoint, load_tagger)
 
-    def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the version of its network, and the device and
-        precision."""
+    def describe_checkpoint(self, session: Session) -> str:
+        """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import TaggerCheckpoint
 
-        directory = execution.checkpoints.directory / self.checkpoint
+        directory = session.checkpoints.directory / self.checkpoint
         network_class = TaggerCheckpoint.read_network_class(directory)
-        return [
-            self.get_fingerprint(execution.checkpoints),
-            describe_versions(network_class),
-            execution.device_and_precision,
-        ]
+        fingerprint = self.get_fingerprint(session.checkpoints)
+        return f"{fingerprint} {describe_versions(network_class)} {session.computation}"
 
-    def enrich_collection(
-        self, execution: Execution, fields: Fields, docnos: list[str]
-    ) -> FrequencyLoader:
+    def enrich_collection(self, collection: Collection, fields: Fields) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its
         word frequencies."""
         from aragorn.inference.enrichment import enrich_collection
 
-        key = execution.get_collection_key(
-            describe_versions(type(self)),
-            self.describe_sources(),
-            *self.get_key_parts(execution),
-            fields,
-        )
-        parts = execution.cache.parts(f"enriched-{self.checkpoint}", key)
-        checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
+        session = collection.session
+        documents = collection.documents
+        versions = describe_versions(type(self))
+        key = collection.compute_key(versions, self.describe_results(session), fields)
+        parts = session.cache.parts(f"enriched-{self.checkpoint}", key)
+        checkpoint = self.load_checkpoint(session.checkpoints)
 
         def load_texts(docnos: Sequence[str]) -> list[str]:
             return select_texts(documents.read_texts(docnos), fields)
 
-        with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
+        with collection.stopwatch.stage(f"enrichment with {self.checkpoint}"):
             return enrich_collection(
-                docnos, load_texts, checkpoint, execution.device, parts, execution.engine
+                documents.collection_docnos,
+                load_texts,
+                checkpoint,
+                session.device,
+                parts,
+                session.engine,
             )
 
     def compute_word_frequencies(
-        self, execution: Execution, fields: Fields, documents: pd.DataFrame
+        self, session: Session, fields: Fields, documents: pd.DataFrame
     ) -> list[WordFrequencies]:
         """Compute the term frequencies of documents, enriching each separately so that the results
         are reproducible."""
         from aragorn.inference.enrichment import enrich_separately
 
-        function = partial(
-            enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device
-        )
-        return run_task(
-            execution.engine, function, select_texts(documents, fields), execution.device
-        )
+        checkpoint = self.load_checkpoint(session.checkpoints)
+        function = partial(enrich_separately, checkpoint, session.device)
+        texts = select_texts(documents, fields)
+        return run_task(session.engine, function, texts, session.device)
 
     def get_component_spans(
-        self, execution: Execution, fields: Fields, document: pd.DataFrame
+        self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> list[TextSpan]:
         """Split a document's text into argument components; return [] if the tagger assigns no
         component labels."""
-        tagger, spans = self.load_checkpoint(execution.checkpoints).network, []
-        for text, words in (
-            self.annotate(execution, fields, document) if tagger.component_types else []
-        ):
-            spans += [
-                *split_by_component(text, words, tagger.get_component_type),
-                TextSpan(" ", ""),
-            ]
+        tagger = self.load_checkpoint(session.checkpoints).network
+        if not tagger.component_types:
+            return []
+        spans = []
+        for text, words in self.annotate(session, fields, document):
+            spans += split_by_component(text, words, tagger.get_component_type)
+            spans.append(TextSpan(" ", ""))
         return spans
 
     def get_token_weights(
-        self, execution: Execution, fields: Fields, document: pd.DataFrame
+        self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[Row]]:
         """Return rows with the weight of each token, by title of its passage; {} if the tagger
         assigns component labels."""
-        tagger, weights = self.load_checkpoint(execution.checkpoints).network, {}
-        passages = [] if tagger.component_types else self.annotate(execution, fields, document)
-        for index, (_, words) in enumerate(passages, 1):
-            rows = [
+        tagger = self.load_checkpoint(session.checkpoints).network
+        if tagger.component_types:
+            return {}
+        weights = {}
+        for index, (_, words) in enumerate(self.annotate(session, fields, document), 1):
+            weights[f"{tagger.output_name} of each word in passage {index}"] = [
                 Row(word.weight, word.surface, f"position {position}")
                 for position, word in enumerate(words, 1)
             ]
-            weights[f"{tagger.output_name} of each word in passage {index}"] = rows
         return weights
 
     def annotate(
-        self, execution: Execution, fields: Fields, document: pd.DataFrame
+        self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> list[tuple[str, list[TokenAnnotation]]]:
         """Return the passages of a document with their token annotations."""
         from aragorn.inference.enrichment import annotate_texts
 
-        checkpoint, [text] = (
-            self.load_checkpoint(execution.checkpoints),
-            select_texts(document, fields),
-        )
-        [annotations] = annotate_texts([text], checkpoint, execution.device)
+        checkpoint = self.load_checkpoint(session.checkpoints)
+        [text] = select_texts(document, fields)
+        [annotations] = annotate_texts([text], checkpoint, session.device)
         passages = checkpoint.tokeniser.split(text)
         return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]
 

@@ -19,8 +19,9 @@ from aragorn.fusion.weighted_sum import (
     compute_log_lengths,
     merge_scores,
 )
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import sort_by_topic, truncate_rankings
-from aragorn.systems.execution import CheckpointStore, Execution, Stage
 
 MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 
@@ -33,9 +34,11 @@ class FusionStage(Stage):
     """
 
     version = 1
+    parameters_type = WeightedSum
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
+    parameters: WeightedSum | None = None  # replace those of the checkpoint
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (weighted_sum,)
@@ -46,6 +49,8 @@ class FusionStage(Stage):
     def load_checkpoint(self, checkpoints: CheckpointStore) -> WeightedSum:
         """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ
         from this stage's."""
+        if self.parameters is not None:
+            return self.parameters
         model = checkpoints.load_config(self.checkpoint, WeightedSum)
         mismatch = describe_mismatch(
             model.member_fingerprints, self.get_member_fingerprints(checkpoints)
@@ -56,21 +61,21 @@ class FusionStage(Stage):
             raise CheckpointError(f"{directory}: {mismatch}; run `{command}`")
         return model
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank all documents of each topic's pool."""
-        return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
+        return self.rank_pairs(retrieval, self._get_pool_features(retrieval)[PAIR_COLUMNS])
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; those outside the pool are normalised as those in it."""
-        model = self.load_checkpoint(execution.checkpoints)
-        features = self._get_pair_features(execution, pairs)
-        return model.score(model.normalise(features, self._get_pool_features(execution)))
+        model = self.load_checkpoint(retrieval.session.checkpoints)
+        features = self._get_pair_features(retrieval, pairs)
+        return model.score(model.normalise(features, self._get_pool_features(retrieval)))
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down by feature, plus the intercept."""
-        model = self.load_checkpoint(execution.checkpoints)
-        pool = self._get_pool_features(execution)
-        raw = self._get_pair_features(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
+        model = self.load_checkpoint(retrieval.session.checkpoints)
+        pool = self._get_pool_features(retrieval)
+        raw = self._get_pair_features(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         features = model.normalise(raw, pool)
         rows = [Row(model.intercept, "intercept")]
         for name, [contribution] in model.compute_contributions(features).items():
@@ -98,19 +103,19 @@ class FusionStage(Stage):
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
-    def build_pool(self, execution: Execution, pool_depths: Mapping[str, int]) -> pd.DataFrame:
+    def build_pool(self, retrieval: Retrieval, pool_depths: Mapping[str, int]) -> pd.DataFrame:
         """Return the pools of all topics as pairs `qid docno`: the input run, or the top documents
         of the members, whose numbers are `pool_depths`."""
-        if execution.input_run is not None:
-            return execution.input_run[PAIR_COLUMNS]
-        rankings = self._get_top_rankings(execution, pool_depths).values()
+        if retrieval.input_run is not None:
+            return retrieval.input_run[PAIR_COLUMNS]
+        rankings = self._get_top_rankings(retrieval, pool_depths).values()
         candidates = pd.concat([ranking[PAIR_COLUMNS] for ranking in rankings])
         return sort_by_topic(
-            candidates.drop_duplicates(), execution.topics, ["docno"], ascending=[True]
+            candidates.drop_duplicates(), retrieval.topics, ["docno"], ascending=[True]
         )
 
     def score_members(
-        self, execution: Execution, pool_depths: Mapping[str, int], pairs: pd.DataFrame
+        self, retrieval: Retrieval, pool_depths: Mapping[str, int], pairs: pd.DataFrame
     ) -> pd.DataFrame:
         """Return pairs `qid docno` with the scores of the members in `pool_depths`, one column per
         member."""
@@ -118,24 +123,24 @@ class FusionStage(Stage):
         columns = {}
         for name, pool_depth in pool_depths.items():
             with attribute_errors(name):
-                columns[name] = _get_member_scores(execution, stages[name], pool_depth > 0, pairs)
+                columns[name] = _get_member_scores(retrieval, stages[name], pool_depth > 0, pairs)
         return pairs[PAIR_COLUMNS].assign(**columns)
 
-    def _compute_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+    def _compute_features(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return pairs `qid docno` with the raw features of the model, one column per feature; with
         min_max, NaN for documents outside a member's top."""
-        model = self.load_checkpoint(execution.checkpoints)
+        model = self.load_checkpoint(retrieval.session.checkpoints)
         if model.normaliser == "min_max":
             return merge_scores(
-                pairs[PAIR_COLUMNS], self._get_top_rankings(execution, model.pool_depths)
+                pairs[PAIR_COLUMNS], self._get_top_rankings(retrieval, model.pool_depths)
             )
-        features = self.score_members(execution, model.pool_depths, pairs)
+        features = self.score_members(retrieval, model.pool_depths, pairs)
         if model.length is None:
             return features
-        return add_log_lengths(execution, features, model.length.cap)
+        return add_log_lengths(retrieval, features, model.length.cap)
 
     def _get_top_rankings(
-        self, execution: Execution, pool_depths: Mapping[str, int]
+        self, retrieval: Retrieval, pool_depths: Mapping[str, int]
     ) -> dict[str, pd.DataFrame]:
         """Return the top documents of each member that adds some to the pool, by member name."""
         stages = dict(self.members)
@@ -143,29 +148,29 @@ class FusionStage(Stage):
         for name, pool_depth in pool_depths.items():
             if pool_depth:
                 with attribute_errors(name):
-                    ranking = execution.get_ranking(stages[name])
+                    ranking = retrieval.rank(stages[name])
                 rankings[name] = truncate_rankings(ranking, pool_depth)
         return rankings
 
-    def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
+    def _get_pool_features(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return the pool with its raw features, computed once."""
-        pool_depths = self.load_checkpoint(execution.checkpoints).pool_depths
-        return execution.compute_once(
+        pool_depths = self.load_checkpoint(retrieval.session.checkpoints).pool_depths
+        return retrieval.once(
             self,
             "pool",
-            lambda: self._compute_features(execution, self.build_pool(execution, pool_depths)),
+            lambda: self._compute_features(retrieval, self.build_pool(retrieval, pool_depths)),
         )
 
-    def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+    def _get_pair_features(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return pairs with their raw features, which are computed only for pairs outside the
         pool."""
         features = pairs[PAIR_COLUMNS].merge(
-            self._get_pool_features(execution), on=PAIR_COLUMNS, how="left", indicator=True
+            self._get_pool_features(retrieval), on=PAIR_COLUMNS, how="left", indicator=True
         )
         is_unpooled = features.pop("_merge") == "left_only"
         if is_unpooled.any():
             unpooled_pairs = features.loc[is_unpooled, PAIR_COLUMNS].reset_index(drop=True)
-            unpooled_features = self._compute_features(execution, unpooled_pairs)
+            unpooled_features = self._compute_features(retrieval, unpooled_pairs)
             features.loc[is_unpooled] = unpooled_features.set_index(features.index[is_unpooled])
         return features
 
@@ -174,6 +179,7 @@ class EnsembleStage(FusionStage):
     """A fusion that is fitted to validation pairs of networks (Entezari 2020, section 3.6)."""
 
     version = 1
+    family = "regression ensemble"
     fuse_options = "--work-dir WORK_DIR"
 
 
@@ -181,6 +187,7 @@ class LearnedFusionStage(FusionStage):
     """A fusion that is fitted to judgments."""
 
     version = 1
+    family = "learned fusion"
     fuse_options = "-i INPUT --qrels QRELS --work-dir WORK_DIR"
 
 
@@ -214,22 +221,24 @@ def attribute_errors(member: str) -> Iterator[None]:
         raise RuntimeError(f"member {member} failed: {error}") from error
 
 
-def add_log_lengths(execution: Execution, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
+def add_log_lengths(retrieval: Retrieval, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
     """Add the column `length` to pairs `qid docno`: the log length of the premise in words, at most
     `cap`."""
-    texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
+    texts = retrieval.collection.documents.read_texts(set(pairs["docno"])).set_index("docno")[
+        "premise"
+    ]
     lengths = compute_log_lengths(texts.loc[pairs["docno"]], cap)
     return pairs.assign(**{LENGTH_FEATURE: lengths})
 
 
 def _get_member_scores(
-    execution: Execution, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame
+    retrieval: Retrieval, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame
 ) -> np.ndarray:
     """Compute a member's scores (N,) of N pairs; reuse those in its ranking if it adds candidates
     to the pool."""
     scores = np.full(len(pairs), np.nan)
-    if adds_candidates and execution.input_run is None:
-        ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]
+    if adds_candidates and retrieval.input_run is None:
+        ranking = retrieval.rank(stage)[[*PAIR_COLUMNS, "score"]]
         scores = (
             pairs[PAIR_COLUMNS]
             .merge(ranking, on=PAIR_COLUMNS, how="left")["score"]
@@ -238,7 +247,7 @@ def _get_member_scores(
     is_missing = np.isnan(scores)
     if is_missing.any():
         scores[is_missing] = stage.score(
-            execution, pairs.loc[is_missing, PAIR_COLUMNS].reset_index(drop=True)
+            retrieval, pairs.loc[is_missing, PAIR_COLUMNS].reset_index(drop=True)
         )
     return scores
 

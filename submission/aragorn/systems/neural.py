@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -12,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from aragorn.explanation import Explanation
-from aragorn.systems.execution import CheckpointStore, Execution, Stage
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
 
@@ -26,6 +27,7 @@ class NetworkStage(Stage):
     """A stage that scores topic-premise pairs with a network."""
 
     version = 1
+    family = "neural re-ranker"
     libraries = ("numpy", "pandas", "torch", "tokenizers")
     checkpoint: str
 
@@ -42,52 +44,42 @@ class NetworkStage(Stage):
 
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
-    def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the version of its network, and the device and
-        precision."""
+    def describe_checkpoint(self, session: Session) -> str:
+        """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import RankerCheckpoint
 
-        directory = execution.checkpoints.directory / self.checkpoint
+        directory = session.checkpoints.directory / self.checkpoint
         network_class = RankerCheckpoint.read_network_class(directory)
-        return [
-            self.get_fingerprint(execution.checkpoints),
-            describe_versions(network_class),
-            execution.device_and_precision,
-        ]
+        fingerprint = self.get_fingerprint(session.checkpoints)
+        return f"{fingerprint} {describe_versions(network_class)} {session.computation}"
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the network; completed shards are cached."""
         from aragorn.inference.pair_scoring import score_documents
 
-        pairs_hash = hashlib.sha256(
-            "\n".join(pairs["qid"] + " " + pairs["docno"]).encode()
-        ).hexdigest()
-        key_parts = [*self.get_key_parts(execution), execution.input.fingerprint, pairs_hash]
-        parts = execution.get_pair_parts(
-            f"scores-{self.checkpoint}", self.describe_sources(), *key_parts
-        )
-        checkpoint = self.load_checkpoint(execution.checkpoints)
+        session = retrieval.session
+        name = f"scores-{self.checkpoint}"
+        parts = retrieval.open_pair_parts(name, self.describe_results(session), pairs)
+        checkpoint = self.load_checkpoint(session.checkpoints)
         return score_documents(
-            pairs, execution.tokens, checkpoint, execution.device, parts, execution.engine
+            pairs, retrieval.tokens, checkpoint, session.device, parts, session.engine
         )
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down into the network's contributions, e.g. by kernel, query term or
         latent term."""
         from aragorn.inference.pair_explanation import explain_pair
 
-        checkpoint = self.load_checkpoint(execution.checkpoints)
-        field, ids = self.get_model_input(execution, docno)
-        [query] = execution.topics["query"]
-        query_ids = checkpoint.tokeniser.encode_query(query)
-        return explain_pair(checkpoint, query_ids, ids, field, execution.device)
+        checkpoint = self.load_checkpoint(retrieval.session.checkpoints)
+        field, ids = self.get_model_input(retrieval.collection, docno)
+        query_ids = checkpoint.tokeniser.encode_query(retrieval.get_query(qid))
+        return explain_pair(checkpoint, query_ids, ids, field, retrieval.session.device)
 
-    def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
+    def get_model_input(self, collection: Collection, docno: str) -> tuple[str, list[int]]:
         """Return the name and token ids of the document field that the network reads."""
-        [premise] = execution.documents.read_texts({docno})["premise"]
-        return "premise", self.load_checkpoint(execution.checkpoints).tokeniser.encode_premise(
-            premise
-        )
+        [premise] = collection.documents.read_texts({docno})["premise"]
+        checkpoint = self.load_checkpoint(collection.session.checkpoints)
+        return "premise", checkpoint.tokeniser.encode_premise(premise)
 
 
 @dataclass(frozen=True)
@@ -101,9 +93,13 @@ class RerankStage(NetworkStage):
     def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.first_stage,)
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def get_candidate_stages(self, checkpoints: CheckpointStore) -> tuple[Stage, ...]:
+        return (self.first_stage,)
+
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank all documents of the first stage by the network's scores."""
-        return self.rank_pairs(execution, execution.get_ranking(self.first_stage)[["qid", "docno"]])
+        candidates = retrieval.rank(self.first_stage)[["qid", "docno"]]
+        return self.rank_pairs(retrieval, candidates)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": get_name(self.first_stage)}

@@ -1,5 +1,7 @@
 """Re-ranking of a stage's top documents by relevance and argument quality."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -11,8 +13,9 @@ import pandas as pd
 from aragorn.explanation import Explanation, Row
 from aragorn.fusion import quality
 from aragorn.fusion.quality import SCORE_GAP, QualityInterpolation
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score_stable, truncate_rankings
-from aragorn.systems.execution import CheckpointStore, Execution, Stage
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,12 @@ class QualityRerankingStage(Stage):
     keep their order."""
 
     version = 1
+    family = "quality re-ranking"
+    parameters_type = QualityInterpolation
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
+    parameters: QualityInterpolation | None = None  # replace those of the checkpoint
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (quality,)
@@ -32,22 +38,22 @@ class QualityRerankingStage(Stage):
         return (self.relevance, self.quality)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
-        return checkpoints.load_config(self.checkpoint, QualityInterpolation)
+        return self.parameters or checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
-    def rank(self, execution: Execution) -> pd.DataFrame:
+    def rank(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank documents; an input run is first ranked by relevance, then its top documents are
         re-ranked."""
-        return self.search(execution)
+        return self.search(retrieval)
 
-    def search(self, execution: Execution) -> pd.DataFrame:
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank all documents of the relevance stage; documents with equal scores keep their
         order."""
-        return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
+        return rank_by_score_stable(self._get_scored_ranking(retrieval), retrieval.topics)
 
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document missing from the topic's relevance ranking scores below all
         documents in it."""
-        scored_ranking = self._get_scored_ranking(execution)
+        scored_ranking = self._get_scored_ranking(retrieval)
         known_scores = pairs[["qid", "docno"]].merge(
             scored_ranking, on=["qid", "docno"], how="left"
         )["score"]
@@ -57,19 +63,19 @@ class QualityRerankingStage(Stage):
         )
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
-    def explain(self, execution: Execution, qid: str, docno: str) -> Explanation:
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down into relevance and quality, with the score change for each omitted
         word piece (occlusion)."""
-        interpolation = self.load_checkpoint(execution.checkpoints)
-        scored_ranking = self._get_scored_ranking(execution)
+        interpolation = self.load_checkpoint(retrieval.session.checkpoints)
+        scored_ranking = self._get_scored_ranking(retrieval)
         top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
-        score = self.score_document(execution, qid, docno)
+        score = self.score_document(retrieval, qid, docno)
         if docno not in set(top_rows["docno"]):
             summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
             rows = [Row(score, "below the re-ranked documents")]
             return Explanation(score, rows, summary)
         position = top_rows.index[top_rows["docno"] == docno][0]
-        quality = self.quality.explain(execution, qid, docno)
+        quality = self.quality.explain(retrieval, qid, docno)
         contributions = interpolation.compute_contributions(
             top_rows["relevance"].to_numpy(), top_rows["quality"].to_numpy()
         )
@@ -99,16 +105,16 @@ class QualityRerankingStage(Stage):
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": get_name(self.relevance)}
 
-    def _get_scored_ranking(self, execution: Execution) -> pd.DataFrame:
+    def _get_scored_ranking(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return `qid docno relevance quality score` in relevance order, computed once; quality is
         NaN below the top."""
-        return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
+        return retrieval.once(self, "scored", lambda: self._compute_scores(retrieval))
 
-    def _compute_scores(self, execution: Execution) -> pd.DataFrame:
-        interpolation = self.load_checkpoint(execution.checkpoints)
-        ranking = execution.get_ranking(self.relevance)
+    def _compute_scores(self, retrieval: Retrieval) -> pd.DataFrame:
+        interpolation = self.load_checkpoint(retrieval.session.checkpoints)
+        ranking = retrieval.rank(self.relevance)
         top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
-        quality = top_pairs.assign(quality=self.quality.score(execution, top_pairs).astype(float))
+        quality = top_pairs.assign(quality=self.quality.score(retrieval, top_pairs).astype(float))
         scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(
             quality, on=["qid", "docno"], how="left"
         )

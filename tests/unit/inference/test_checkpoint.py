@@ -20,7 +20,7 @@ from aragorn.inference.checkpoint import (
     load_checkpoint,
     load_tagger,
 )
-from aragorn.systems.execution import CheckpointStore
+from aragorn.pipeline.session import CheckpointStore
 from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
 
 LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {

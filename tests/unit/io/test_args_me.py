@@ -11,7 +11,7 @@ import pytest
 from aragorn.cache import open_cache
 from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
-from aragorn.search.corpus import Corpus
+from aragorn.io.dataset import Dataset
 from tests.conftest import make_argument
 
 
@@ -49,7 +49,7 @@ def open_corpus(tmp_path: Path) -> OpenMetadata:
         for name, text in (contents or {}).items():
             (tmp_path / name).write_text(text, encoding="utf-8")
         with open_cache(tmp_path / "work", tmp_path) as cache:
-            corpus = Corpus.from_paths(tmp_path)
+            corpus = Dataset(tmp_path, has_topics=False)
             return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
 
     return write_and_open

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from aragorn.errors import SubmissionError, UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.search import load_system
-from aragorn.search.corpus import Corpus
 from aragorn.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
-from tests.conftest import PREMISE, SAMPLE
+from tests.conftest import PREMISE
 
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
@@ -31,18 +30,9 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> Non
         "score": 2.0,
     }
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
-    corpus, dataset = Corpus.from_paths(tmp_path), Dataset(tmp_path)
+    corpus, dataset = Dataset(tmp_path, has_topics=False), Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
-    assert (corpus.get_input_run(lambda docnos: set()), corpus.ranking_file) == (None, None)
-    assert corpus.topics.empty
-
-
-def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
-    corpus = Corpus.from_paths(SAMPLE)
-    inputs = [corpus.with_queries(build_topics(query)) for query in ("zoos", "zoo s")]
-    assert len({dataset.fingerprint for dataset in inputs}) == 2
-    assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
 
 
 def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:

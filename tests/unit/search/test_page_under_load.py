@@ -12,14 +12,14 @@ from threading import Event, Thread
 import pytest
 
 from aragorn.engine.base import CPU
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
-from aragorn.search.corpus import Corpus
 from aragorn.search.searcher import Searcher
 from aragorn.search.server import MAX_CONNECTIONS, SearchServer
 from aragorn.systems.catalogue import get_system
-from aragorn.systems.execution import CheckpointStore
-from tests.conftest import SAMPLE, Patch
+from tests.conftest import SAMPLE, Patch, open_searcher
 
 
 class Gate:
@@ -41,8 +41,10 @@ class Gate:
 @pytest.fixture
 def server() -> Iterator[SearchServer]:
     with (
-        Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
-        SearchServer(searcher, [get_system("bm25")], 5, 0) as instance,
+        open_searcher(
+            Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
+        ) as searcher,
+        SearchServer(searcher, Dataset(SAMPLE), [get_system("bm25")], 5, 0) as instance,
     ):
         Thread(target=instance.serve_forever, daemon=True).start()
         yield instance

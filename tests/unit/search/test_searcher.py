@@ -21,15 +21,15 @@ from aragorn.engine.base import CPU
 from aragorn.errors import OutputError
 from aragorn.index import dense, inverted
 from aragorn.index.vectors import EncodingEstimate
+from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.search import load_system
 from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
-from aragorn.search.corpus import Corpus
 from aragorn.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from aragorn.systems.execution import CheckpointStore
-from tests.conftest import PREMISE, SAMPLE, Log, Patch
+from tests.conftest import PREMISE, SAMPLE, Log, Patch, open_searcher
 
 GPU = "cuda"
 
@@ -40,10 +40,10 @@ def choose_system_names(
     checkpoints: Path = CHECKPOINT_DIR,
     cache_dir: Path | None = None,
 ) -> tuple[list[str], str]:
-    with Searcher(
-        Corpus.from_paths(SAMPLE), CheckpointStore(checkpoints), device, cache_dir
+    with open_searcher(
+        Dataset(SAMPLE, has_topics=False), CheckpointStore(checkpoints), device, cache_dir
     ) as searcher:
-        systems, message = choose_systems(names, searcher, device)
+        systems, message = choose_systems(names, searcher, [SAMPLE])
     return [system.name for system in systems], message
 
 
@@ -72,7 +72,9 @@ QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking",
 
 def test_queries_leave_no_files(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher:
+    with open_searcher(
+        Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
+    ) as searcher:
         for index in range(2 * MAX_CACHED_QUERIES + 1):
             searcher.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
             assert len(list(tmp_path.iterdir())) == 1  # the directory of indexes
@@ -84,7 +86,7 @@ def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatc
     def fill_disk(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as searcher:
+    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as searcher:
         with monkeypatch.context() as patch:
             patch.setattr(inverted, "read_blocks", fill_disk)
             with pytest.raises(OutputError, match="No space left"):
@@ -163,7 +165,7 @@ def encoder(monkeypatch: Patch) -> Iterator[FakeEncoder]:
 
 @pytest.fixture
 def searcher(encoder: FakeEncoder) -> Iterator[Searcher]:
-    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as instance:
+    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as instance:
         yield instance
 
 
@@ -180,7 +182,7 @@ def test_threads_get_the_answers_of_queries_one_after_another(searcher: Searcher
     questions = [(query, *systems) for query in (ENCODED, NEW) for systems in names]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda question: ask(searcher, *question), questions))
-    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as sequential:
+    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as sequential:
         assert answers == [ask(sequential, *question) for question in questions]
 
 
@@ -198,7 +200,7 @@ def test_quick_queries_are_answered_while_another_one_encodes(
             assert quick.result(60).count("Hit(") == 3
         assert pool.submit(ask, searcher, ENCODED, "fusion").result(60) == encoded
         assert not slow.done()
-        assert NEW in searcher._recent_executions
+        assert NEW in searcher._recent_queries
         encoder.is_open.set()
         assert slow.result(60).count("Hit(") == 3
 
@@ -221,7 +223,7 @@ def test_each_query_logs_an_estimate_before_it_encodes(
 def test_page_waits_for_vectors_then_shows_results(
     searcher: Searcher, encoder: FakeEncoder
 ) -> None:
-    server = SearchServer(searcher, [get_system("fusion")], 5, 0)
+    server = SearchServer(searcher, Dataset(SAMPLE), [get_system("fusion")], 5, 0)
     server.server_close()
     encoder.is_open.clear()
     for _ in range(2):

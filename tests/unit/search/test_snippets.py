@@ -21,8 +21,8 @@ from aragorn.search.snippets import (
     locate_words,
 )
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import Execution
 from aragorn.text.index_terms import Stemmer, TermAnalyser
+from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import SAMPLE, make_argument
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
@@ -87,22 +87,22 @@ def test_snippet_is_part_of_the_text(text: str) -> None:
     )
 
 
-MakeExecution = Callable[..., Execution]
+MakeRetrieval = Callable[..., DatasetRetrieval]
 
 
 def get_texts_and_labels(
-    execution: Execution, docno: str, highlights: list[Highlight]
+    retrieval: DatasetRetrieval, docno: str, highlights: list[Highlight]
 ) -> list[tuple[str, str]]:
-    [premise] = execution.documents.read_texts({docno})["premise"]
+    [premise] = retrieval.collection.documents.read_texts({docno})["premise"]
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
-def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution) -> None:
-    execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
+def test_deepct_highlights_words_by_weight_except_urls(make_retrieval: MakeRetrieval) -> None:
+    retrieval, stage = make_retrieval(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     pairs = get_texts_and_labels(
-        execution,
+        retrieval,
         "S89c1bfbf-A55b19fa0",
-        compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"),
+        compute_highlights(stage, retrieval.collection, "S89c1bfbf-A55b19fa0"),
     )
     assert {label for _, label in pairs} <= {
         f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)
@@ -136,25 +136,25 @@ def test_words_are_located_in_texts_with_urls() -> None:
 
 
 def test_highlights_of_the_conclusion_are_omitted(
-    make_execution: MakeExecution, make_input: Callable[..., Path]
+    make_retrieval: MakeRetrieval, make_input: Callable[..., Path]
 ) -> None:
     conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
     premise = (
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
         "Moreover, children learn little about wild animals in a zoo."
     )
-    execution = make_execution(
+    retrieval = make_retrieval(
         make_input(arguments=[make_argument("a", conclusion, premise)]), qid="1"
     )
     stage = SYSTEMS["targer_dirichlet"].stage
     spans = [
-        span.text for span in stage.explain(execution, "1", "a").component_spans if span.component
+        span.text for span in stage.explain(retrieval, "1", "a").component_spans if span.component
     ]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
     assert [
         text
         for text, _ in get_texts_and_labels(
-            execution, "a", compute_highlights(stage, execution, "a")
+            retrieval, "a", compute_highlights(stage, retrieval.collection, "a")
         )
     ] == spans[1:]

@@ -40,9 +40,10 @@ def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_tempdir")
 def test_no_temporary_directory_raises(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with (
         pytest.raises(OutputError, match="no writable temporary directory"),
-        open_cache(None, tmp_path / "missing"),
+        open_cache(None, tmp_path / "file" / "missing"),
     ):
         pass
 

@@ -259,7 +259,7 @@ def overlap(options: OverlapOptions) -> None:
 
 def report(options: ReportOptions) -> None:
     """Write a self-contained HTML report on the runs of a directory, or on the published figures."""
-    from aragorn_training.data.execution import open_execution
+    from aragorn_training.data.retrieval import open_retrieval
     from aragorn_training.report.published_pages import write_published
     from aragorn_training.report.report import write_report
 
@@ -267,11 +267,11 @@ def report(options: ReportOptions) -> None:
         return write_published(options.output or Path("published.html"))
     if not (options.runs and options.qrels):
         raise UsageError("report: RUN_DIR and --qrels are required without --published")
-    with open_execution(options, options.cache_dir, options.runs) as execution:
+    with open_retrieval(options, options.cache_dir, options.runs) as retrieval:
         return write_report(
             options.runs,
             options.qrels,
-            execution,
+            retrieval,
             options.output or options.runs / "report.html",
             options.order,
         )

@@ -127,14 +127,13 @@ def fit_recipe(options: FitOptions) -> None:
 
 def tune(options: TuneOptions) -> None:
     """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
-    from aragorn.systems.catalogue import SYSTEMS
-    from aragorn.systems.quality_reranking import QualityRerankingStage
-    from aragorn_training.data.execution import open_execution
+    from aragorn.systems.catalogue import QUALITY_RERANKINGS, SYSTEMS
+    from aragorn_training.data.retrieval import open_retrieval
     from aragorn_training.tuning.grid import load_grid, tune_grid
     from aragorn_training.tuning.quality import tune_quality
 
-    system = SYSTEMS.get(options.grid)
-    if system and isinstance(system.stage, QualityRerankingStage):
+    if options.grid in QUALITY_RERANKINGS:
+        system = SYSTEMS[options.grid]
         if len(options.qrels) > 1:
             raise UsageError(
                 f"tune {system.name}: {len(options.qrels)} qrels files; pass exactly one --qrels"
@@ -144,28 +143,26 @@ def tune(options: TuneOptions) -> None:
                 f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`"
             )
         output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
-        with open_execution(options, options.work_dir, output.parent) as execution:
-            table = tune_quality(system, options.qrels[0][1], execution, output)
+        with open_retrieval(options, options.work_dir, output.parent) as retrieval:
+            table = tune_quality(system, options.qrels[0][1], retrieval, output)
     else:
         grid = load_grid(options.grid)
         name = escape_undecodable(Path(options.grid).stem)
         qrels = index_files_by_name(options.qrels, "qrels")
         output = get_output(options, "checkpoints", name)
-        with open_execution(options, options.work_dir, output.parent) as execution:
-            table = tune_grid(name, grid, qrels, execution, output, options.measure)
+        with open_retrieval(options, options.work_dir, output.parent) as retrieval:
+            table = tune_grid(name, grid, qrels, retrieval, output, options.measure)
         table = table.sort_values(options.measure, ascending=False).head(10)
     print(table.to_string(index=False, float_format="%.4f"))
 
 
 def fuse(options: FuseOptions) -> None:
     """Fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs."""
-    from aragorn.systems.catalogue import SYSTEMS
-    from aragorn.systems.fusion import EnsembleStage
+    from aragorn.systems.catalogue import ENSEMBLES, SYSTEMS
 
-    system = SYSTEMS.get(options.fusion)
     inputs = {"-i": options.inputs, "--qrels": options.qrels}
-    if system and isinstance(system.stage, EnsembleStage):
-        _fuse_ensemble(system, options)
+    if options.fusion in ENSEMBLES:
+        _fuse_ensemble(SYSTEMS[options.fusion], options)
     elif missing := [flag for flag, value in inputs.items() if not value]:
         raise UsageError(
             f"fuse {options.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing)}"
@@ -176,7 +173,7 @@ def fuse(options: FuseOptions) -> None:
 
 def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
     from aragorn.engine.device import choose_device
-    from aragorn.systems.execution import CheckpointStore
+    from aragorn.pipeline.session import CheckpointStore
     from aragorn_training.data.work_directory import lock_run
     from aragorn_training.fusion.ensemble import fit_ensemble
 
@@ -194,7 +191,7 @@ def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
 def _fuse_learned(options: FuseOptions) -> None:
     import msgspec
 
-    from aragorn_training.data.execution import open_execution
+    from aragorn_training.data.retrieval import open_retrieval
     from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
     from aragorn_training.fusion.learned import fit_fusion
     from aragorn_training.fusion.recipe import read_recipe
@@ -205,8 +202,8 @@ def _fuse_learned(options: FuseOptions) -> None:
         recipe = msgspec.structs.replace(recipe, candidates=())
     output = get_output(options, "checkpoints", name)
     results = options.results or options.work_dir / "results"
-    with open_execution(options, options.work_dir, output.parent) as execution:
-        tables = fit_fusion(name, recipe, options.qrels, execution, output, results)
+    with open_retrieval(options, options.work_dir, output.parent) as retrieval:
+        tables = fit_fusion(name, recipe, options.qrels, retrieval, output, results)
     for table in tables.values():
         is_shown = table["measure"].isin(HEADLINE_MEASURES) if "measure" in table else slice(None)
         print(table[is_shown].to_string(index=False, float_format="%.4f"), end="\n\n")

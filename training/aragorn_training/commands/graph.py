@@ -8,12 +8,10 @@ from importlib import import_module
 from pathlib import Path
 
 from aragorn.models.bert import BERTNetwork
+from aragorn.pipeline.component import Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
-from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from aragorn.systems.execution import Component, iter_components
-from aragorn.systems.fusion import EnsembleStage
-from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.catalogue import ENSEMBLES, FUSION_CANDIDATES, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.data.datasets import webis_argquality
@@ -34,11 +32,7 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
     "tune": "aragorn_training.tuning.grid",
     "tune tfr_bert": "aragorn_training.tuning.quality",
     "fuse": "aragorn_training.fusion.learned",
-    **{
-        f"fuse {key}": "aragorn_training.fusion.ensemble"
-        for key, system in SYSTEMS.items()
-        if isinstance(system.stage, EnsembleStage)
-    },
+    **{f"fuse {name}": "aragorn_training.fusion.ensemble" for name in ENSEMBLES},
 }
 RESTART_FLAGS = {"prepare": ["--overwrite"], "fit": ["--restart"]}
 # output of `prepare KIND` in the working directory, if not KIND
@@ -231,12 +225,10 @@ class _Graph:
         requires = [step for step in _list_checkpoints([system.stage]) if step != name]
         command: tuple[Argument, ...] = ("fuse", system.name)
         missing: list[str] = []
-        if isinstance(system.stage, QualityRerankingStage):
+        if system.name in QUALITY_RERANKINGS:
             requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
             missing = self._missing_qrels + self._sources.find_missing([webis_argquality.FOLDER])
             command = ("tune", system.name, *self._judge())
-        else:
-            assert isinstance(system.stage, EnsembleStage)
         self._add_checkpoint(name, command, requires, missing)
 
     def _add_fusion(self, name: str) -> None:

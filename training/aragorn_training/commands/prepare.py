@@ -190,23 +190,25 @@ def run_distillation(options: DistillationOptions) -> None:
     """Score documents for debate titles with a teacher system."""
     from aragorn.cache import open_cache
     from aragorn.engine.device import choose_device
+    from aragorn.pipeline.session import CheckpointStore, Session
     from aragorn.systems.catalogue import get_system
-    from aragorn.systems.execution import CheckpointStore, Execution
     from aragorn_training.data.distillation import (
         DistillationSettings,
         build_title_input,
         prepare_distillation,
     )
+    from aragorn_training.data.retrieval import DatasetRetrieval
 
     teacher = get_system(options.teacher)
     checkpoints = CheckpointStore(options.checkpoint_dir)
     settings = DistillationSettings(options.titles, options.documents, options.seed)
     with open_cache(options.work_dir, options.work_dir) as cache:
         titles = build_title_input(options.inputs, options.exclude_topics, settings)
-        execution = Execution(titles, checkpoints, choose_device(options.device), cache)
+        session = Session(checkpoints, choose_device(options.device), cache)
+        retrieval = DatasetRetrieval(titles, session)
         prepare_distillation(
             teacher,
-            execution,
+            retrieval,
             options.exclude_topics,
             settings,
             options.work_dir,

@@ -17,10 +17,10 @@ from aragorn.io.touche import find_corpus_files, read_topics
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.systems.catalogue import System
-from aragorn.systems.execution import Execution
 from aragorn.versions import describe_versions
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.quality import COLUMNS
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.work_directory import convert_table_errors
 
@@ -97,7 +97,7 @@ def build_title_input(
 
 def prepare_distillation(
     system: System,
-    execution: Execution,
+    retrieval: DatasetRetrieval,
     excluded_topic_files: Sequence[Path],
     settings: DistillationSettings,
     work_dir: Path,
@@ -108,21 +108,21 @@ def prepare_distillation(
 
     Args:
         system: Teacher.
-        execution: Execution on the result of `build_title_input`.
+        retrieval: DatasetRetrieval on the result of `build_title_input`.
         excluded_topic_files: Topic files passed to `build_title_input`.
         settings: Settings passed to `build_title_input`.
         work_dir: Working directory.
         overwrite: Whether to replace a table prepared from other input or settings.
     """
     cache_key = {
-        "input": execution.input.file_hashes | hash_input_files(list(excluded_topic_files)),
-        "teacher": {"system": system.name, "key": execution.compute_cache_key(system.stage)},
+        "input": retrieval.dataset.file_hashes | hash_input_files(list(excluded_topic_files)),
+        "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
         "version": describe_versions(sys.modules[__name__]),
         **asdict(settings),
     }
     file = get_table_path(work_dir)
     tables = RecordedFiles(file.parent, cache_key, overwrite)
-    tables.build([file.name], partial(_write_scores, system, execution, settings))
+    tables.build([file.name], partial(_write_scores, system, retrieval, settings))
 
 
 def get_table_path(work_dir: Path) -> Path:
@@ -138,11 +138,11 @@ def load_table(work_dir: Path) -> tuple[pd.DataFrame, Record]:
 
 
 def _write_scores(
-    system: System, execution: Execution, settings: DistillationSettings, file: Path
+    system: System, retrieval: DatasetRetrieval, settings: DistillationSettings, file: Path
 ) -> None:
-    titles = execution.topics.set_index("qid")["query"]
+    titles = retrieval.topics.set_index("qid")["query"]
     lists = []
-    for qid, ranking in execution.get_ranking(system.stage).groupby("qid", sort=False):
+    for qid, ranking in retrieval.rank(system.stage).groupby("qid", sort=False):
         selected_documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
         if (
             len(selected_documents) == settings.documents_per_title
@@ -153,11 +153,13 @@ def _write_scores(
             )
     if not lists:
         raise InputError(
-            f"{execution.input.name}: for none of {len(titles)} titles does {system.name} rank at least "
+            f"{retrieval.dataset.name}: for none of {len(titles)} titles does {system.name} rank at least "
             f"{settings.documents_per_title} documents with different scores; lower --documents or use a larger corpus"
         )
     table = pd.concat(lists, ignore_index=True)
-    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
+    texts = retrieval.collection.documents.read_texts(set(table["docno"])).set_index("docno")[
+        "premise"
+    ]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(
         file, index=False
     )

@@ -15,10 +15,10 @@ from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.fusion.weighted_sum import Member, WeightedSum
 from aragorn.inference.checkpoint import RankerCheckpoint
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.systems.catalogue import SYSTEMS, System
-from aragorn.systems.execution import CheckpointStore
+from aragorn.systems.catalogue import ENSEMBLES, System
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
@@ -73,14 +73,9 @@ def fit_ensemble(
         CheckpointError: If a member has no checkpoint.
         InputError: If the working directory is not prepared.
     """
-    stage = system.stage
-    if not isinstance(stage, EnsembleStage):
-        ensembles = ", ".join(
-            name
-            for name, candidate in SYSTEMS.items()
-            if isinstance(candidate.stage, EnsembleStage)
-        )
-        raise UsageError(f"{system.name} is not an ensemble; choose one of: {ensembles}")
+    if system.name not in ENSEMBLES:
+        raise UsageError(f"{system.name} is not an ensemble; choose one of: {', '.join(ENSEMBLES)}")
+    stage = ENSEMBLES[system.name]
     missing_names = [
         name
         for name in system.stage.find_missing_checkpoints(checkpoints)

@@ -15,9 +15,9 @@ from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from aragorn.systems.execution import Execution
 from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
 from aragorn.versions import describe_versions
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (
     HEADLINE_MEASURES,
     evaluate_run,
@@ -61,17 +61,17 @@ class FusionEvaluation:
         name: str,
         recipe: FusionRecipe,
         qrels: Mapping[str, pd.DataFrame],
-        execution: Execution,
+        retrieval: DatasetRetrieval,
     ) -> None:
         self.name = name
         self.recipe = recipe
         self.qrels = qrels
-        self.execution = execution
+        self.retrieval = retrieval
         members = sorted({*recipe.members, *recipe.candidates})
         self.stage = LearnedFusionStage(
             tuple((member, FUSION_CANDIDATES[member]) for member in members), name
         )
-        self.fingerprints = self.stage.get_member_fingerprints(execution.checkpoints)
+        self.fingerprints = self.stage.get_member_fingerprints(retrieval.session.checkpoints)
         self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
         self.folds = self._assign_folds(seed=0)
         features_key, self.table = self._load_or_compute_features()
@@ -90,7 +90,7 @@ class FusionEvaluation:
     def label_pool(self, features: Collection[str], fit_settings: FitSettings) -> LabelledPool:
         """Label the documents pooled by the members in a feature subset, with the label settings of
         `fit_settings`."""
-        pool = self.stage.build_pool(self.execution, self.recipe.get_pool_depths(features))
+        pool = self.stage.build_pool(self.retrieval, self.recipe.get_pool_depths(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit_settings)
 
@@ -125,7 +125,7 @@ class FusionEvaluation:
             ),
         }
         baselines = {
-            name: self.execution.get_ranking(SYSTEMS[name].stage) for name in self.recipe.baselines
+            name: self.retrieval.rank(SYSTEMS[name].stage) for name in self.recipe.baselines
         }
         return fusions | {
             name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()
@@ -169,7 +169,7 @@ class FusionEvaluation:
         results = map_cached(
             self._evaluate_variant,
             list(variants),
-            self.execution.cache.path,
+            self.retrieval.session.cache.path,
             name=f"fusion-{self.name}",
             key=self.cache_key,
             result_type=np.ndarray,
@@ -195,7 +195,7 @@ class FusionEvaluation:
     def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Convert scores `qid docno score` to a ranking of at most DEFAULT_DEPTH documents per
         topic."""
-        return truncate_rankings(rank_by_score(scores, self.execution.topics), DEFAULT_DEPTH)
+        return truncate_rankings(rank_by_score(scores, self.retrieval.topics), DEFAULT_DEPTH)
 
     def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Evaluate scores `qid docno score` per topic against the first qrels."""
@@ -232,23 +232,23 @@ class FusionEvaluation:
         included, loaded or computed."""
         pool_depths = self.recipe.get_pool_depths([*self.recipe.members, *self.recipe.candidates])
         cap = self.recipe.max_log_length
-        pairs = self.stage.build_pool(self.execution, pool_depths)
+        pairs = self.stage.build_pool(self.retrieval, pool_depths)
         names = list(pool_depths) + [LENGTH_FEATURE] * (cap is not None)
 
         def compute() -> np.ndarray:
-            table = compute_features(self.stage, self.execution, pool_depths, cap, pairs)
+            table = compute_features(self.stage, self.retrieval, pool_depths, cap, pairs)
             return table[names].to_numpy(float)
 
-        member_keys = map(self.execution.compute_cache_key, self.stage.get_dependencies())
+        member_keys = map(self.retrieval.compute_key, self.stage.get_dependencies())
         parts = [
             repr((pool_depths, cap)),
             describe_versions(weighted_sum, sys.modules[__name__]),
             *member_keys,
         ]
         key = sha256("\n".join(parts).encode()).hexdigest()
-        values = self.execution.cache.parts(f"features-{self.name}", key).get_or_build_array(
-            "features", compute
-        )
+        values = self.retrieval.session.cache.parts(
+            f"features-{self.name}", key
+        ).get_or_build_array("features", compute)
         log.info(
             "Pooled %d pairs of %d topics, %d features",
             len(pairs),
@@ -260,11 +260,11 @@ class FusionEvaluation:
 
 def compute_features(
     stage: LearnedFusionStage,
-    execution: Execution,
+    retrieval: DatasetRetrieval,
     pool_depths: Mapping[str, int],
     max_log_length: float | None,
     pairs: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return pairs `qid docno` with the members' scores and, if capped, the log length."""
-    scores = stage.score_members(execution, pool_depths, pairs)
-    return scores if max_log_length is None else add_log_lengths(execution, scores, max_log_length)
+    scores = stage.score_members(retrieval, pool_depths, pairs)
+    return scores if max_log_length is None else add_log_lengths(retrieval, scores, max_log_length)

@@ -12,11 +12,12 @@ import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
-from aragorn.systems.execution import CheckpointStore, Execution
 from aragorn_training.cards import JUDGED_CREDIT, write_fitted
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import check_overlap
@@ -44,7 +45,7 @@ def fit_fusion(
     name: str,
     recipe: FusionRecipe,
     qrels_files: Sequence[tuple[str, Path]],
-    execution: Execution,
+    retrieval: DatasetRetrieval,
     output: Path,
     tables_dir: Path,
 ) -> dict[str, pd.DataFrame]:
@@ -55,7 +56,7 @@ def fit_fusion(
         recipe: Members and fit settings; candidate members without a checkpoint are skipped.
         qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are
             evaluated.
-        execution: Execution on the judged input; its working directory caches rankings and
+        retrieval: DatasetRetrieval on the judged input; its working directory caches rankings and
             features.
         output: Checkpoint directory.
         tables_dir: Directory of the tables (see `_build_result_tables`), which are also returned,
@@ -67,9 +68,9 @@ def fit_fusion(
         TrainingError: If the pools have too few judged documents.
         CheckpointError: If a member's checkpoint is missing or damaged.
     """
-    recipe = _drop_unavailable_candidates(recipe, execution.checkpoints)
-    qrels = _read_qrels(name, recipe, qrels_files, execution)
-    evaluation = FusionEvaluation(name, recipe, qrels, execution)
+    recipe = _drop_unavailable_candidates(recipe, retrieval.session.checkpoints)
+    qrels = _read_qrels(name, recipe, qrels_files, retrieval)
+    evaluation = FusionEvaluation(name, recipe, qrels, retrieval)
     pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
     ridge = evaluation.ridge_learner(pool.build_training_set())
     model = recipe.build_model(evaluation.fingerprints, ridge.weights, ridge.intercept)
@@ -86,7 +87,7 @@ def fit_fusion(
         metrics[evaluation_name] = {
             label: round_means(HEADLINE_MEASURES, row) for label, row in means.items()
         }
-    training_data = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
+    training_data = {"input": retrieval.dataset.file_hashes | hash_named_files(dict(qrels_files))}
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
     for label, frame in frames.items():
@@ -106,10 +107,10 @@ def fit_fusion(
 
 
 def _read_qrels(
-    name: str, recipe: FusionRecipe, files: Sequence[tuple[str, Path]], execution: Execution
+    name: str, recipe: FusionRecipe, files: Sequence[tuple[str, Path]], retrieval: DatasetRetrieval
 ) -> dict[str, pd.DataFrame]:
     """Check the names of the fusion and of the qrels files, and read the judgments of the
-    execution's documents."""
+    retrieval's documents."""
     labels = [label for label, _ in files]
     if len(files) > 2:
         raise UsageError(f"--qrels {', '.join(labels)}: {len(files)} files; pass at most two")
@@ -117,10 +118,10 @@ def _read_qrels(
         raise UsageError(f"--qrels {', '.join(labels)}: equal names; name each file with NAME=FILE")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
         raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
-    documents = execution.documents.read_all_docnos()
+    documents = retrieval.collection.documents.read_all_docnos()
     qrels = {label: read_qrels(file, documents) for label, file in files}
     for label, frame in qrels.items():
-        check_overlap(execution.input, frame, label)
+        check_overlap(retrieval.dataset, frame, label)
     return qrels
 
 

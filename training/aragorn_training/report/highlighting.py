@@ -9,9 +9,9 @@ from typing import NamedTuple
 from aragorn.explanation import TextSpan
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
+from aragorn_training.data.retrieval import DatasetRetrieval
 
 SHADE_LEVELS = 9
 
@@ -45,24 +45,34 @@ class ShadedDocument:
 
 
 def mark_components(
-    system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
+    system: str,
+    stage: LexicalStage,
+    enrichment: Enrichment,
+    retrieval: DatasetRetrieval,
+    docno: str,
 ) -> MarkedDocument:
     """Segment a document into the claims and premises that the enrichment tags, and other text."""
-    fields = stage.load_checkpoint(execution.checkpoints).index.fields
-    texts = execution.documents.read_texts({docno})
-    return MarkedDocument(system, docno, enrichment.get_component_spans(execution, fields, texts))
+    fields = stage.load_checkpoint(retrieval.session.checkpoints).index.fields
+    texts = retrieval.collection.documents.read_texts({docno})
+    return MarkedDocument(
+        system, docno, enrichment.get_component_spans(retrieval.session, fields, texts)
+    )
 
 
 def shade_terms(
-    system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
+    system: str,
+    stage: LexicalStage,
+    enrichment: Enrichment,
+    retrieval: DatasetRetrieval,
+    docno: str,
 ) -> ShadedDocument:
     """Shade a document's words by index term frequency, without and with enrichment."""
-    settings = stage.load_checkpoint(execution.checkpoints).index
+    settings = stage.load_checkpoint(retrieval.session.checkpoints).index
     passages = enrichment.annotate(
-        execution, settings.fields, execution.documents.read_texts({docno})
+        retrieval.session, settings.fields, retrieval.collection.documents.read_texts({docno})
     )
     analyser = TermAnalyser(settings.stemmer)
-    network = enrichment.load_checkpoint(execution.checkpoints).network
+    network = enrichment.load_checkpoint(retrieval.session.checkpoints).network
     frequencies = network.compute_word_frequencies([words for _, words in passages])
     surface_forms = (text[word.start : word.end] for text, words in passages for word in words)
     counts = Counter(chain.from_iterable(map(analyser.analyse, surface_forms)))

@@ -21,6 +21,8 @@ from aragorn.io.files import read_text
 from aragorn.io.orders import Order
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import find_run, read_run
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import Stage
 from aragorn.progress import track
 from aragorn.search.page import sanitise_value
 from aragorn.storage.atomic_files import write_atomic
@@ -29,9 +31,9 @@ from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import FINGERPRINT_FILE, read_record
 from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS, get_stage_name, get_system
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution, Stage, iter_components
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import similarity as run_similarity
 from aragorn_training.evaluation.evaluate import (
     ALL,
@@ -93,7 +95,11 @@ class TopicReport:
 
 
 def write_report(
-    directory: Path, qrels_file: Path, execution: Execution, output: Path, order: Order = "auto"
+    directory: Path,
+    qrels_file: Path,
+    retrieval: DatasetRetrieval,
+    output: Path,
+    order: Order = "auto",
 ) -> None:
     """Write a report on the runs in a directory.
 
@@ -101,7 +107,7 @@ def write_report(
         directory: Directory written by `rank`: `<team>-<system>.txt` runs and run.txt, the primary
             run.
         qrels_file: Judgments; those of documents that are not in the input are ignored.
-        execution: Execution on the runs' input; its checkpoints' learning curves are included.
+        retrieval: DatasetRetrieval on the runs' input; its checkpoints' learning curves are included.
         output: HTML file.
         order: Fields that order a topic's documents, see `sort_ranking`.
 
@@ -110,7 +116,7 @@ def write_report(
             judged.
         OutputError: If the report cannot be written.
     """
-    dataset = execution.input
+    dataset = retrieval.dataset
     files = run_similarity.find_system_runs(directory)
     primary = _find_primary_system(directory, files)
     [qrels_hash] = hash_input_files([qrels_file]).values()
@@ -125,8 +131,8 @@ def write_report(
     values = {name: evaluate_run(run, qrels) for name, run in runs.items()}
     systems = _sort_by_measure(runs, HEADLINE_MEASURES[0], values)
     runs = {system: runs[system] for system in systems}
-    candidate_recall = _count_candidates(qrels, execution)
-    topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
+    candidate_recall = _count_candidates(qrels, retrieval)
+    topics = _build_topic_reports(retrieval, qrels, runs, values, candidate_recall)
     html = _render(
         dataset.paths,
         directory=escape_name(Path(os.path.realpath(directory)).name),
@@ -136,13 +142,13 @@ def write_report(
         systems=systems,
         primary=primary,
         fitted_systems=[
-            system for system in systems if _is_fitted_to(system, qrels_hash, execution)
+            system for system in systems if _is_fitted_to(system, qrels_hash, retrieval)
         ],
         overlaps=[overlap.format_summary() for overlap in overlaps],
         sample_size_warning=format_sample_size_warning(len(candidate_recall)),
         **_build_result_sections(systems, primary, values),
         **_compare_rankings(runs, qrels, candidate_recall),
-        curves=_plot_learning_curves(systems, execution.checkpoints.directory),
+        curves=_plot_learning_curves(systems, retrieval.session.checkpoints.directory),
         topics=topics,
         hardest=sorted(topics, key=lambda topic: topic.mean),
     )
@@ -228,11 +234,11 @@ def _find_primary_system(directory: Path, files: Mapping[str, Path]) -> str:
     return matches[0]
 
 
-def _is_fitted_to(system: str, qrels_hash: str, execution: Execution) -> bool:
+def _is_fitted_to(system: str, qrels_hash: str, retrieval: DatasetRetrieval) -> bool:
     """Return whether a checkpoint of the system was fitted or tuned to the qrels with this hash."""
     components = iter_components(SYSTEMS[system].stage) if system in SYSTEMS else ()
     files = [
-        execution.checkpoints.directory / part.checkpoint / PROVENANCE
+        retrieval.session.checkpoints.directory / part.checkpoint / PROVENANCE
         for part in components
         if part.checkpoint
     ]
@@ -301,11 +307,11 @@ def _build_measures_table(
     return {"treatment": treatment, "description": description, "rows": rows}
 
 
-def _count_candidates(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
+def _count_candidates(qrels: pd.DataFrame, retrieval: DatasetRetrieval) -> pd.DataFrame:
     """Count the `relevant` documents, `retrieved` relevant candidates and all `candidates` per
     topic, in input order."""
     relevant_docs = qrels[qrels["rel"] > 0]
-    candidates = execution.get_ranking(CONCLUSION_BM25)[["qid", "docno"]]
+    candidates = retrieval.rank(CONCLUSION_BM25)[["qid", "docno"]]
     retrieved_counts = relevant_docs.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
     table = (
         pd.DataFrame(
@@ -317,26 +323,28 @@ def _count_candidates(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame
     table["candidates"] = (
         candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
     )
-    return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
+    return table.loc[[qid for qid in retrieval.topics["qid"] if qid in table.index]]
 
 
-def _format_expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
+def _format_expanded_queries(stage: Stage, retrieval: DatasetRetrieval) -> dict[str, str]:
     """Format the expanded queries by qid, terms sorted by weight; return an empty dictionary if the
     stage has no expansion."""
     if (
         not isinstance(stage, LexicalStage)
-        or stage.load_checkpoint(execution.checkpoints).expansion is None
+        or stage.load_checkpoint(retrieval.session.checkpoints).expansion is None
     ):
         return {}
     queries = {}
-    for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        sorted_terms = sorted(stage.build_query(execution, text).items(), key=lambda pair: -pair[1])
+    for qid, text in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
+        sorted_terms = sorted(
+            stage.build_query(retrieval.collection, text).items(), key=lambda pair: -pair[1]
+        )
         queries[qid] = ", ".join(f"{term} {weight:.2f}" for term, weight in sorted_terms)
     return queries
 
 
 def _highlight(
-    runs: Mapping[str, pd.DataFrame], execution: Execution
+    runs: Mapping[str, pd.DataFrame], retrieval: DatasetRetrieval
 ) -> dict[str, list[ShadedDocument | MarkedDocument]]:
     """Highlight, per topic (qid) and enrichment, the top document of the best system with that
     enrichment."""
@@ -347,13 +355,13 @@ def _highlight(
             best_systems.setdefault(stage.enrichment, (system, stage))
     highlights: dict[str, list[ShadedDocument | MarkedDocument]] = defaultdict(list)
     for enrichment, (system, stage) in best_systems.items():
-        network = enrichment.load_checkpoint(execution.checkpoints).network
+        network = enrichment.load_checkpoint(retrieval.session.checkpoints).network
         highlight = mark_components if network.component_types else shade_terms
         top_docnos = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in track(
             list(top_docnos.items()), f"highlighting {enrichment.checkpoint}", "documents"
         ):
-            highlights[str(qid)].append(highlight(system, stage, enrichment, execution, docno))
+            highlights[str(qid)].append(highlight(system, stage, enrichment, retrieval, docno))
     return highlights
 
 
@@ -385,7 +393,7 @@ def _compare_with_full_text(
 
 
 def _label_extremes(
-    documents: pd.DataFrame, systems: Iterable[str], execution: Execution
+    documents: pd.DataFrame, systems: Iterable[str], retrieval: DatasetRetrieval
 ) -> dict[tuple[str, str], str]:
     """Label the arguments (qid, docno) of highest and lowest quality per topic; empty if no system
     re-ranks by quality."""
@@ -393,7 +401,7 @@ def _label_extremes(
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
         return {}
-    scored_documents = documents.assign(quality=reranking.quality.score(execution, documents))
+    scored_documents = documents.assign(quality=reranking.quality.score(retrieval, documents))
     by_topic = scored_documents.sort_values(["qid", "quality", "docno"]).groupby("qid")
     extremes = {"lowest": by_topic.nth(0), "highest": by_topic.nth(-1)}
     return {
@@ -404,18 +412,18 @@ def _label_extremes(
 
 
 def _build_topic_reports(
-    execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
+    retrieval: DatasetRetrieval, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
     """Build the section of each topic that has a relevant document, in input order."""
-    dataset = execution.input
+    dataset = retrieval.dataset
     grades = dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {
-        system: _format_expanded_queries(get_system(system).stage, execution)
+        system: _format_expanded_queries(get_system(system).stage, retrieval)
         for system in runs
         if system in SYSTEMS
     }
-    highlights = _highlight(runs, execution)
+    highlights = _highlight(runs, retrieval)
     top_documents = {
         system: dict(iter(run.groupby("qid").head(TOP_K).groupby("qid")))
         for system, run in runs.items()
@@ -425,7 +433,7 @@ def _build_topic_reports(
     )
     documents = _read_documents(dataset, set(pairs["docno"]))
     pairs = pairs[pairs["qid"].isin(candidate_recall.index)].drop_duplicates(ignore_index=True)
-    extremes = _label_extremes(pairs, runs, execution)
+    extremes = _label_extremes(pairs, runs, retrieval)
     topics = []
     for qid, query in zip(dataset.topics["qid"], dataset.topics["query"], strict=True):
         if qid not in candidate_recall.index:

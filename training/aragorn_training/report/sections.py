@@ -11,9 +11,10 @@ import pandas as pd
 
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR, PROJECT_DIR
+from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import CheckpointStore, iter_components
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, TOUCHE_NDCG
 from aragorn_training.formatting import format_value
 from aragorn_training.paths import RESULTS

@@ -12,7 +12,7 @@ from aragorn.errors import UsageError
 from aragorn.index.lexical import IndexSettings
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
-from aragorn_training.data.execution import open_execution
+from aragorn_training.data.retrieval import open_retrieval
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from aragorn_training.evaluation.significance import (
     apply_holm_correction,
@@ -68,13 +68,15 @@ def run(options: Options) -> pd.DataFrame:
         only.
     """
     qrels_files = index_files_by_name(options.qrels, "qrels")
-    with open_execution(options, options.work_dir, options.work_dir) as execution:
+    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
         # first, to fail before hours of tuning if a checkpoint is damaged
         fields = {
-            name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
+            name: Enrichment(name)
+            .load_checkpoint(retrieval.session.checkpoints)
+            .network.input_fields
             for name in options.enrichments
         }
-        judged = tuning.load_judged_topics(qrels_files, execution)
+        judged = tuning.load_judged_topics(qrels_files, retrieval)
         values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
         field_controls = {
             f"{UNENRICHED} ({field})": field
@@ -88,7 +90,7 @@ def run(options: Options) -> pd.DataFrame:
             for model in options.grids:
                 cell = (enrichment, Path(model).stem)
                 grid = _replace_index(model, index, enrichment if enrichment in fields else None)
-                values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
+                values = tuning.evaluate_grid("-".join(cell), grid, judged, retrieval)
                 _, held_out_values = tuning.cross_validate(
                     values, judged.folds, tuning.get_selection_columns(options.measure)
                 )

@@ -9,9 +9,8 @@ import pandas as pd
 from aragorn.inference.enrichment import SHARD_SIZE
 from aragorn.options import argument
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
 from aragorn.text.index_terms import Fields, select_texts
-from aragorn_training.data.execution import open_execution
+from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
 FILE, DIGITS = "tagged_document_lengths.csv", 2
@@ -34,31 +33,34 @@ def run(options: Options) -> pd.DataFrame:
         words, each as often as its term frequency; `empty_percent`, the percentage of empty
         documents.
     """
-    with open_execution(options, options.work_dir, options.work_dir) as execution:
+    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
         # first, to fail early if a checkpoint is damaged
         fields_by_name = {
-            name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields
+            name: Enrichment(name)
+            .load_checkpoint(retrieval.session.checkpoints)
+            .network.input_fields
             for name in options.enrichments
         }
         texts = select_texts(
-            execution.documents.read_texts(execution.documents.searchable_docnos),
+            retrieval.collection.documents.read_texts(
+                retrieval.collection.documents.searchable_docnos
+            ),
             "conclusion premise",
         )
         rows = [_build_row(ORIGINAL, [len(text.split()) for text in texts])]
         rows += [
-            _build_row(name, _count_words(name, fields, execution))
+            _build_row(name, _count_words(name, fields, retrieval))
             for name, fields in fields_by_name.items()
         ]
         return pd.DataFrame(rows)
 
 
-def _count_words(name: str, fields: Fields, execution: Execution) -> list[int]:
+def _count_words(name: str, fields: Fields, retrieval: DatasetRetrieval) -> list[int]:
     """Add up the word frequencies that an enrichment assigns to each document."""
-    collection = execution.documents.searchable_docnos
-    load_frequencies = Enrichment(name).enrich_collection(execution, fields, collection)
+    n_documents = len(retrieval.collection.documents.searchable_docnos)
+    load_frequencies = Enrichment(name).enrich_collection(retrieval.collection, fields)
     batches = (
-        load_frequencies(start, start + SHARD_SIZE)
-        for start in range(0, len(collection), SHARD_SIZE)
+        load_frequencies(start, start + SHARD_SIZE) for start in range(0, n_documents, SHARD_SIZE)
     )
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 

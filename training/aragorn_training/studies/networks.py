@@ -18,10 +18,10 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
-from aragorn.systems.execution import CheckpointStore
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (

@@ -11,9 +11,8 @@ from aragorn.index.weighting import BM25
 from aragorn.io.qrels import read_qrels
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
-from aragorn.systems.lexical import load_or_build_index
-from aragorn_training.data.execution import open_execution
+from aragorn.systems.lexical import TermIndexArtifact
+from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.options import (
     CheckpointOptions,
     InputOptions,
@@ -53,24 +52,24 @@ def run(options: Options) -> pd.DataFrame:
     enrichment = options.enrichment
     qid = options.topic
     qrels = read_qrels(options.qrels)
-    with open_execution(options, options.work_dir, options.work_dir) as execution:
-        if qid not in (queries := execution.topics.set_index("qid")["query"]):
+    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
+        if qid not in (queries := retrieval.topics.set_index("qid")["query"]):
             raise InputError(f"topic {qid}: not in the input; choose another topic")
         points = {
             ORIGINAL: LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None)
         }
         if enrichment:
-            network = Enrichment(enrichment).load_checkpoint(execution.checkpoints).network
+            network = Enrichment(enrichment).load_checkpoint(retrieval.session.checkpoints).network
             settings = IndexSettings(fields=network.input_fields, stemmer="porter")
             points[ENRICHED] = LexicalParameters(__version__, settings, BM25(), None, enrichment)
-        rankings = {variant: _rank(point, qid, execution) for variant, point in points.items()}
+        rankings = {variant: _rank(point, qid, retrieval) for variant, point in points.items()}
         docnos = list(
             dict.fromkeys(
                 docno for ranking in rankings.values() for docno in ranking[ranking <= DEPTH].index
             )
         )
         labels = qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos)
-        premises = execution.documents.read_texts(docnos)["premise"]
+        premises = retrieval.collection.documents.read_texts(docnos)["premise"]
         table = pd.DataFrame(
             {
                 "docno": docnos,
@@ -78,11 +77,10 @@ def run(options: Options) -> pd.DataFrame:
                 "words": [len(premise.split()) for premise in premises],
             }
         )
-        collection = execution.documents.searchable_docnos
+        collection = retrieval.collection.documents.searchable_docnos
         for variant, point in points.items():
-            index = load_or_build_index(
-                execution, point.index, Enrichment(point.enrichment) if point.enrichment else None
-            )
+            point_enrichment = Enrichment(point.enrichment) if point.enrichment else None
+            index = retrieval.collection.get(TermIndexArtifact(point.index, point_enrichment))
             counts = [
                 dict(zip(*index.get_document_terms(collection.index(docno)), strict=True))
                 for docno in docnos
@@ -94,7 +92,7 @@ def run(options: Options) -> pd.DataFrame:
         return table
 
 
-def _rank(point: LexicalParameters, qid: str, execution: Execution) -> pd.Series:
+def _rank(point: LexicalParameters, qid: str, retrieval: DatasetRetrieval) -> pd.Series:
     """Rank the documents of a topic; return their ranks by docno."""
-    run = rank_at_point(point, execution)
+    run = rank_at_point(point, retrieval)
     return run[run["qid"] == qid].set_index("docno")["rank"]

@@ -21,12 +21,12 @@ from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.execution import Execution
-from aragorn.systems.lexical import load_or_build_index
+from aragorn.systems.lexical import TermIndexArtifact
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.cards import JUDGED_CREDIT, write_fitted
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (
     BPREF,
     HEADLINE_MEASURES,
@@ -89,28 +89,28 @@ def tune_grid(
     name: str,
     grid: Grid,
     qrels_files: Mapping[str, Path],
-    execution: Execution,
+    retrieval: DatasetRetrieval,
     output: Path,
     selection_measure: str,
 ) -> pd.DataFrame:
     """Evaluate all grid points and save the best as a checkpoint, with the full grid as grid.csv
     and grid.png.
 
-    Finished points are cached in the execution's working directory.
+    Finished points are cached in the retrieval's working directory.
 
     Args:
         name: Name of the checkpoint.
         grid: Grid to search.
         qrels_files: Qrels files by name, see `load_judged_topics`.
-        execution: Execution on the judged input.
+        retrieval: DatasetRetrieval on the judged input.
         output: Checkpoint directory.
         selection_measure: One of SELECTION_MEASURES, whose mean selects the grid point.
 
     Returns:
         One row per grid point with means over all topics.
     """
-    judged = load_judged_topics(qrels_files, execution)
-    values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
+    judged = load_judged_topics(qrels_files, retrieval)
+    values = evaluate_grid(name, grid, judged, retrieval)[:, :, : len(SELECTION_MEASURES)]
     columns = get_selection_columns(selection_measure)
     best_point = find_best_point(values[:, :, columns])
     selected_points, held_out_values = cross_validate(values, judged.folds, columns)
@@ -129,12 +129,14 @@ def tune_grid(
     table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     provenance: dict[str, Any] = {
-        "training_data": {"input": execution.input.file_hashes | judged.hashes},
+        "training_data": {"input": retrieval.dataset.file_hashes | judged.hashes},
         "grid": grid.axes,
     }
     if enrichment := _get_enrichment(grid.points[best_point]):
         provenance["enrichment"] = {
-            enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint
+            enrichment.checkpoint: enrichment.load_checkpoint(
+                retrieval.session.checkpoints
+            ).fingerprint
         }
     point = grid.points[best_point]
     write_fitted(
@@ -187,15 +189,15 @@ class JudgedTopics:
     folds: np.ndarray  # (topics,) fold indices
 
 
-def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
-    """Load the judgments of an execution's documents and assign topics to folds: five if there is
+def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -> JudgedTopics:
+    """Load the judgments of a retrieval's documents and assign topics to folds: five if there is
     one file, else one per file.
 
     Raises:
         InputError: If two files judge the same document for a topic, or the input has no topic with
             a relevant document.
     """
-    documents = execution.documents.read_all_docnos()
+    documents = retrieval.collection.documents.read_all_docnos()
     frames = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(frames.values(), ignore_index=True)
     if (is_duplicate := qrels.duplicated(["qid", "docno"])).any():
@@ -208,25 +210,27 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
         )
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():
-        check_overlap(execution.input, frame, name)
+        check_overlap(retrieval.dataset, frame, name)
     folds = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
     return JudgedTopics(qrels, hash_named_files(files), topics, folds)
 
 
-def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
+def evaluate_grid(
+    name: str, grid: Grid, judged: JudgedTopics, retrieval: DatasetRetrieval
+) -> np.ndarray:
     """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached."""
     enrichment = _get_enrichment(grid.points[0])
     key = (
         sorted(judged.hashes.items()),
-        execution.input.fingerprint,
+        retrieval.dataset.fingerprint,
         describe_versions(index_terms, inverted, lexical, weighting, sys.modules[__name__]),
         DEFAULT_DEPTH,
-        enrichment.get_key_parts(execution) if enrichment else [],
+        enrichment.describe_results(retrieval.session) if enrichment else "",
     )
     values = map_cached(
-        partial(_evaluate_point, judged, execution),
+        partial(_evaluate_point, judged, retrieval),
         grid.points,
-        execution.cache.path,
+        retrieval.session.cache.path,
         name=f"tune-{name}",
         key=key,
         result_type=np.ndarray,
@@ -236,10 +240,10 @@ def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execut
 
 
 def _evaluate_point(
-    judged: JudgedTopics, execution: Execution, point: LexicalParameters
+    judged: JudgedTopics, retrieval: DatasetRetrieval, point: LexicalParameters
 ) -> np.ndarray:
     """Rank with a point's parameters; return values (topics, STORED_MEASURES)."""
-    ranking = rank_at_point(point, execution)
+    ranking = rank_at_point(point, retrieval)
     return evaluate_run(ranking, judged.qrels)[list(STORED_MEASURES)].to_numpy()
 
 
@@ -272,12 +276,12 @@ def cross_validate(
     return selected_points, values[np.array(selected_points)[folds], np.arange(len(folds))]
 
 
-def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
+def rank_at_point(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.DataFrame:
     """Rank at most DEFAULT_DEPTH documents for each topic with a point's parameters."""
-    index = load_or_build_index(execution, point.index, _get_enrichment(point))
-    docnos = execution.documents.searchable_docnos
+    index = retrieval.collection.get(TermIndexArtifact(point.index, _get_enrichment(point)))
+    docnos = retrieval.collection.documents.searchable_docnos
     rows: list[RankingRow] = []
-    for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+    for qid, text in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
         hits = search(
             index, index.parse_query(text, point.model, point.expansion), point.model, DEFAULT_DEPTH
         )

@@ -25,14 +25,14 @@ from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.hashing import hash_input_files
-from aragorn.systems.catalogue import System
-from aragorn.systems.execution import Execution
+from aragorn.systems.catalogue import QUALITY_RERANKINGS, System
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
 from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.evaluation.overlap import check_overlap
@@ -151,7 +151,7 @@ ORIGINAL_ORDER = "original order"
 
 
 def tune_quality(
-    system: System, qrels_file: Path, execution: Execution, output: Path
+    system: System, qrels_file: Path, retrieval: DatasetRetrieval, output: Path
 ) -> pd.DataFrame:
     """Evaluate all grid points and save the best as the system's checkpoint, with the full grid as
     grid.csv and grid.png.
@@ -159,7 +159,7 @@ def tune_quality(
     Args:
         system: Quality re-ranking system.
         qrels_file: Relevance judgments.
-        execution: Execution on the judged input; `prepare quality` has prepared its working
+        retrieval: DatasetRetrieval on the judged input; `prepare quality` has prepared its working
             directory.
         output: Checkpoint directory.
 
@@ -169,18 +169,18 @@ def tune_quality(
     Raises:
         UsageError: If the system does not re-rank by quality.
     """
-    stage = system.stage
-    if not isinstance(stage, QualityRerankingStage):
+    if system.name not in QUALITY_RERANKINGS:
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    work_dir = execution.cache.path
-    webis_values, webis_questions = evaluate_webis_topics(stage, execution)
-    qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
-    check_overlap(execution.input, qrels, qrels_file.name)
-    ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
+    stage = QUALITY_RERANKINGS[system.name]
+    work_dir = retrieval.session.cache.path
+    webis_values, webis_questions = evaluate_webis_topics(stage, retrieval)
+    qrels = read_qrels(qrels_file, retrieval.collection.documents.read_all_docnos())
+    check_overlap(retrieval.dataset, qrels, qrels_file.name)
+    ranking = truncate_rankings(retrieval.rank(stage.relevance), DEFAULT_DEPTH)
     top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
-    quality = top_pairs.assign(quality=stage.quality.score(execution, top_pairs))
+    quality = top_pairs.assign(quality=stage.quality.score(retrieval, top_pairs))
     touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
-    touche_questions = get_questions(execution, get_evaluated_topics(qrels))
+    touche_questions = get_questions(retrieval, get_evaluated_topics(qrels))
     best_point = select_point(touche_values, webis_values)
     metrics = {
         "topics": {
@@ -195,11 +195,11 @@ def tune_quality(
         [nan_mean(touche_values, 0), webis_values.mean(axis=0)]
     )
     inputs = (
-        execution.input.file_hashes
+        retrieval.dataset.file_hashes
         | hash_input_files([qrels_file])
         | load_source_hashes(work_dir, "webis")
     )
-    network = stage.quality.load_checkpoint(execution.checkpoints)
+    network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert network is not None
     provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
     point = POINTS[best_point]
@@ -255,37 +255,37 @@ def _cross_validate(
     }
 
 
-def get_questions(execution: Execution, qids: Iterable[str]) -> np.ndarray:
+def get_questions(retrieval: DatasetRetrieval, qids: Iterable[str]) -> np.ndarray:
     """Return the normalised questions (topics,) of the input's topics."""
-    texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
+    texts = dict(zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True))
     return np.array([normalise(texts[qid]) for qid in qids])
 
 
 def evaluate_webis_topics(
-    stage: QualityRerankingStage, execution: Execution
+    stage: QualityRerankingStage, retrieval: DatasetRetrieval
 ) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate Webis-ArgQuality-20 at all grid points; the network's scores are cached.
 
     Returns:
         Values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,).
     """
-    judgments = load_webis_judgments(execution.cache.path)
-    network = stage.quality.load_checkpoint(execution.checkpoints)
+    judgments = load_webis_judgments(retrieval.session.cache.path)
+    network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
     key = sha256(
         repr(
             (
                 network.fingerprint,
-                execution.device_and_precision,
+                retrieval.session.computation,
                 describe_versions(*stage.quality.get_sources(), sys.modules[__name__]),
                 pairs,
             )
         ).encode()
     )
-    parts = execution.cache.parts("scores-webis", key.hexdigest())
+    parts = retrieval.session.cache.parts("scores-webis", key.hexdigest())
     quality = parts.get_or_build_array(
-        "quality", lambda: score_texts(network, pairs, execution.device)
+        "quality", lambda: score_texts(network, pairs, retrieval.session.device)
     )
     questions = np.array(
         [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]

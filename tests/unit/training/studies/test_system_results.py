@@ -13,11 +13,12 @@ import pytest
 from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
+from aragorn.pipeline.component import iter_components
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.execution import Execution, iter_components
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import prepare_quality
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
@@ -58,9 +59,9 @@ def judged_input(corpus: Path, tmp_path: Path) -> Path:
     return directory
 
 
-def judge(execution: Execution, seed: int) -> pd.DataFrame:
+def judge(retrieval: DatasetRetrieval, seed: int) -> pd.DataFrame:
     """Judge the top thirty documents of `dirichlet` at random."""
-    ranking = execution.get_ranking(SYSTEMS["dirichlet"].stage)
+    ranking = retrieval.rank(SYSTEMS["dirichlet"].stage)
     pool = ranking[ranking["rank"] <= 30].reset_index(drop=True)
     return pool[["qid", "docno"]].assign(rel=np.random.default_rng(seed).integers(0, 3, len(pool)))
 
@@ -73,11 +74,11 @@ def test_tuning_does_not_depend_on_held_out_judgments(
     judged_input: Path,
     all_checkpoints_dir: Path,
     tmp_path: Path,
-    make_execution: Callable[..., Execution],
+    make_retrieval: Callable[..., DatasetRetrieval],
 ) -> None:
-    execution = make_execution(judged_input, checkpoints=all_checkpoints_dir)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache.path)
-    qrels = judge(execution, 1)
+    retrieval = make_retrieval(judged_input, checkpoints=all_checkpoints_dir)
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
+    qrels = judge(retrieval, 1)
     topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
     is_training = np.array([True] * 3 + [False] * 5)
     mixed_qrels = qrels.assign(
@@ -88,7 +89,7 @@ def test_tuning_does_not_depend_on_held_out_judgments(
         judged = JudgedTopics(
             frame.reset_index(drop=True), {label: label}, topics, np.zeros(8, int)
         )
-        tune = NestedTuning(judged, recipe, execution).get_tuning(name)
+        tune = NestedTuning(judged, recipe, retrieval).get_tuning(name)
         assert tune
         values.append(tune(is_training))
     np.testing.assert_array_equal(values[0][is_training], values[1][is_training])
@@ -125,7 +126,7 @@ def study(
     judged_input: Path,
     checkpoints_copy: Path,
     tmp_path: Path,
-    make_execution: Callable[..., Execution],
+    make_retrieval: Callable[..., DatasetRetrieval],
 ) -> list[str]:
     """Write runs of three systems and qrels of two years, and return the command that tabulates the
     systems."""
@@ -134,7 +135,7 @@ def study(
     assert aragorn(["rank", *inputs, "-o", str(tmp_path / "runs"), *flags]) == 0
     years = []
     for seed, (option, year) in enumerate((("--tuning", "2020"), ("--test", "2021"))):
-        qrels = judge(make_execution(judged_input, checkpoints=checkpoints_copy), seed)
+        qrels = judge(make_retrieval(judged_input, checkpoints=checkpoints_copy), seed)
         qrels.insert(1, "run", 0)
         qrels.to_csv(tmp_path / f"{year}.qrels", sep=" ", header=False, index=False)
         years += [option, year, str(tmp_path / f"{year}.qrels"), str(tmp_path / "runs")]

@@ -15,10 +15,10 @@ from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import get_system
-from aragorn.systems.execution import Execution
 from aragorn.systems.lexical import LexicalStage
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.quality import prepare_quality
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.tuning import quality as tuning
 from aragorn_training.tuning.grid import SELECTION_MEASURES
@@ -39,31 +39,31 @@ SYSTEM = get_system("tfr_bert")
 
 
 @pytest.fixture
-def execution(
+def retrieval(
     corpus_with_topics: Path,
     checkpoints_copy: Path,
     tmp_path: Path,
-    make_execution: Callable[..., Execution],
-) -> Execution:
-    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache.path)
-    return execution
+    make_retrieval: Callable[..., DatasetRetrieval],
+) -> DatasetRetrieval:
+    retrieval = make_retrieval(corpus_with_topics, checkpoints=checkpoints_copy)
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
+    return retrieval
 
 
 @pytest.fixture
-def qrels(execution: Execution, tmp_path: Path) -> Path:
+def qrels(retrieval: DatasetRetrieval, tmp_path: Path) -> Path:
     """Write qrels in which every third document of each ranking is relevant; return their path."""
-    ranking = execution.get_ranking(DIRICHLET)
+    ranking = retrieval.rank(DIRICHLET)
     lines = [f"{row.qid} 0 {row.docno} {int(row.rank % 3 == 0)}\n" for row in ranking.itertuples()]
     (tmp_path / "synthetic.qrels").write_text("".join(lines))
     return tmp_path / "synthetic.qrels"
 
 
 def test_tune_quality_saves_the_best_point(
-    execution: Execution, qrels: Path, checkpoints_copy: Path
+    retrieval: DatasetRetrieval, qrels: Path, checkpoints_copy: Path
 ) -> None:
     output = checkpoints_copy / "quality"
-    table = tune_quality(SYSTEM, qrels, execution, output)
+    table = tune_quality(SYSTEM, qrels, retrieval, output)
     grid, metrics = (
         pd.read_csv(output / "grid.csv"),
         json.loads((output / "metrics.json").read_text()),
@@ -81,7 +81,7 @@ def test_tune_quality_saves_the_best_point(
     # equal to the systems' rankings
     for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):
         by_topic = evaluate_run(
-            truncate_rankings(execution.get_ranking(stage), DEFAULT_DEPTH), read_qrels(qrels)
+            truncate_rankings(retrieval.rank(stage), DEFAULT_DEPTH), read_qrels(qrels)
         )
         assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
     constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
@@ -128,10 +128,10 @@ def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_systems_that_do_not_rerank_by_quality_are_rejected(
-    execution: Execution, qrels: Path, tmp_path: Path
+    retrieval: DatasetRetrieval, qrels: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
-        tune_quality(get_system("bm25"), qrels, execution, tmp_path / "quality")
+        tune_quality(get_system("bm25"), qrels, retrieval, tmp_path / "quality")
 
 
 def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> None:

@@ -13,18 +13,11 @@ from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option, parse_path
+from aragorn.pipeline.component import iter_components
 from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
-from aragorn.systems.conclusion_bm25 import ConclusionStage
-from aragorn.systems.dense import DensePremiseStage
-from aragorn.systems.execution import Execution, iter_components
-from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage
-from aragorn.systems.latent import LatentStage
-from aragorn.systems.lexical import LexicalStage
-from aragorn.systems.neural import RerankStage
-from aragorn.systems.quality_reranking import QualityRerankingStage
-from aragorn_training.data.execution import open_execution
+from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
@@ -42,11 +35,6 @@ YEAR = ("YEAR", "QRELS", "RUN_DIR")
 TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
 # the length exponent of its member snrm is selected on the tuning year
 SELECTED_SYSTEMS = ("ensemble",)
-FAMILIES = {
-    ConclusionStage: "lexical", LexicalStage: "lexical", RerankStage: "neural re-ranker", LatentStage: "neural, first stage",
-    DensePremiseStage: "dense", QualityRerankingStage: "quality re-ranking", EnsembleStage: "regression ensemble",
-    LearnedFusionStage: "learned fusion",
-}  # fmt: skip
 
 
 class JudgedYear(NamedTuple):
@@ -102,10 +90,10 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
     names = [name for name in SYSTEMS if name in selected_names]
     recipe = read_recipe(options.fusion)
     excluded = read_docnos(options.exclude_ids) if options.exclude_ids else set[str]()
-    with open_execution(options, options.work_dir, options.work_dir) as execution:
-        judged = load_judged_topics({tuning.year: tuning.qrels}, execution)
-        nested = NestedTuning(judged, recipe, execution)
-        return tabulate_results(tuning, tests, names, nested, execution, excluded)
+    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
+        judged = load_judged_topics({tuning.year: tuning.qrels}, retrieval)
+        nested = NestedTuning(judged, recipe, retrieval)
+        return tabulate_results(tuning, tests, names, nested, retrieval, excluded)
 
 
 def tabulate_results(
@@ -113,7 +101,7 @@ def tabulate_results(
     tests: Sequence[JudgedYear],
     names: Sequence[str],
     nested: NestedTuning,
-    execution: Execution,
+    retrieval: DatasetRetrieval,
     excluded: Set[str] = frozenset(),
 ) -> dict[str, pd.DataFrame]:
     """Evaluate systems on all years.
@@ -126,7 +114,7 @@ def tabulate_results(
         tests: Years used for nothing but this evaluation.
         names: Names of systems, including BASELINE.
         nested: Tuning on the judged topics of `tuning`.
-        execution: Execution on the input of `tuning`, whose collection is that of all runs.
+        retrieval: DatasetRetrieval on the input of `tuning`, whose collection is that of all runs.
         excluded: Docnos to exclude from runs and qrels, which leaves no results of nested
             cross-validation.
 
@@ -144,7 +132,7 @@ def tabulate_results(
     systems = [SYSTEMS[name] for name in names]
     log.info("Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s", len(systems), tuning.year,
              N_PARTITIONS, ", ".join(test.year for test in tests))  # fmt: skip
-    docnos = execution.documents.read_all_docnos() - excluded
+    docnos = retrieval.collection.documents.read_all_docnos() - excluded
     topics = []
     for year in (*tests, tuning):
         qrels = read_qrels(year.qrels, docnos)
@@ -166,7 +154,7 @@ def tabulate_results(
                     SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
                 )
             if protocol == HELD_OUT:
-                require_held_out(system, year.qrels, execution.checkpoints.directory)
+                require_held_out(system, year.qrels, retrieval.session.checkpoints.directory)
             table = values[[*MEASURES]].rename_axis("qid").reset_index()
             topics.append(table.assign(system=system.name, protocol=protocol, year=year.year))
     per_topic = pd.concat(topics)[["system", "protocol", "year", "qid", *MEASURES]]
@@ -211,7 +199,7 @@ def _tabulate_means(per_topic: pd.DataFrame) -> pd.DataFrame:
             columns={"ci_low": "low", "ci_high": "high"}
         )
         table = means.assign(n=rows[[*MEASURES]].notna().sum()).rename_axis("measure").reset_index()
-        family = FAMILIES[type(SYSTEMS[str(system)].stage)]
+        family = SYSTEMS[str(system)].stage.family
         tables.append(
             table.assign(system=str(system), family=family, protocol=str(protocol), year=str(year))
         )

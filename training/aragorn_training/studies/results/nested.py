@@ -7,8 +7,7 @@ of the fusion are all selected on the training topics.
 
 import sys
 from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 import msgspec
@@ -18,17 +17,15 @@ import pandas as pd
 from aragorn.fusion import weighted_sum
 from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.index.lexical import LexicalParameters
-from aragorn.inference.checkpoint import RankerCheckpoint
+from aragorn.pipeline.retrieval import Stage
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
-from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.cluster_score import ClusterScoreStage
-from aragorn.systems.execution import CheckpointStore, Execution, Stage
+from aragorn.systems.catalogue import DEBATES, LEARNED_FUSIONS, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
-from aragorn.systems.latent import LatentStage
-from aragorn.systems.lexical import LexicalStage
+from aragorn.systems.latent import LatentParameters
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.versions import describe_versions
+from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.formatting import nan_mean
@@ -57,6 +54,7 @@ N_PARTITIONS = 10
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the text length in SNRM
 # numbers of unjudged documents labelled 0 in the fit of a learned fusion
 UNJUDGED_PER_TOPIC = (0, 10, 30, 100)
+GRIDS = (LexicalParameters, LatentParameters)  # parameters of which all points are ranked
 SELECTION_COLUMNS = get_selection_columns("nDCG@5 all")
 
 # mask of training topics (topics,) → values (topics, STORED_MEASURES)
@@ -89,42 +87,16 @@ def select_point(values: np.ndarray, is_training: np.ndarray) -> int:
     return find_best_point(values[:, is_training][..., SELECTION_COLUMNS])
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParameterisedLexicalStage(LexicalStage):
-    """Lexical retrieval with the parameters of a grid point."""
-
-    parameters: LexicalParameters
-
-    def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
-        return self.parameters
-
-
-@dataclass(frozen=True)
-class ParameterisedLatentStage(LatentStage):
-    """Latent retrieval with another exponent of the text length than that of training."""
-
-    exponent: float
-
-    def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
-        """Load the network, divide texts by their window count to `exponent`, and name the exponent
-        in the fingerprint."""
-        checkpoint = super().load_checkpoint(checkpoints)
-        network = copy(checkpoint.network)
-        network.config = replace(checkpoint.network.config, length=self.exponent)
-        fingerprint = f"{checkpoint.fingerprint} length {self.exponent}"
-        return RankerCheckpoint(
-            network, checkpoint.tokeniser, fingerprint, precision=checkpoint.precision
-        )
-
-
 class NestedTuning:
     """Tuning of the catalogue's systems on subsets of the judged topics; values of grid points are
     cached."""
 
-    def __init__(self, judged: JudgedTopics, recipe: FusionRecipe, execution: Execution) -> None:
+    def __init__(
+        self, judged: JudgedTopics, recipe: FusionRecipe, retrieval: DatasetRetrieval
+    ) -> None:
         self._judged = judged
         self._recipe = recipe
-        self._execution = execution
+        self._retrieval = retrieval
         self._topics = np.array(judged.topics)
         # of all pairs scored so far
         self._quality = pd.DataFrame(columns=["qid", "docno", "quality"])
@@ -147,14 +119,12 @@ class NestedTuning:
     def get_tuning(self, name: str) -> TunedSystem | None:
         """Return the function that tunes a system on training topics and evaluates it; None if the
         system is not tuned."""
-        match SYSTEMS[name].stage:
-            case LexicalStage() | LatentStage() as stage:
-                return partial(self._tune_point, stage)
-            case QualityRerankingStage() as stage:
-                return partial(self._tune_quality, stage)
-            case LearnedFusionStage() as stage:
-                return partial(self._tune_fusion, stage)
-        return None
+        if name in QUALITY_RERANKINGS:
+            return partial(self._tune_quality, QUALITY_RERANKINGS[name])
+        if name in LEARNED_FUSIONS:
+            return partial(self._tune_fusion, LEARNED_FUSIONS[name])
+        stage = SYSTEMS[name].stage
+        return partial(self._tune_point, stage) if stage.parameters_type in GRIDS else None
 
     def _tune_point(self, stage: Stage, is_training: np.ndarray) -> np.ndarray:
         _, values = self._get_points(stage)
@@ -163,9 +133,9 @@ class NestedTuning:
     def _tune_stage(self, stage: Stage, is_training: np.ndarray) -> Stage:
         """Return a stage with parameters, or with a retriever with parameters, that are selected on
         the training topics."""
-        if isinstance(stage, ClusterScoreStage):
-            return replace(stage, retriever=self._tune_stage(stage.retriever, is_training))
-        if not isinstance(stage, LexicalStage):
+        if stage == DEBATES:
+            return replace(DEBATES, retriever=self._tune_stage(DEBATES.retriever, is_training))
+        if stage.parameters_type is not LexicalParameters:
             return stage
         points, values = self._get_points(stage)
         return points[select_point(values, is_training)]
@@ -173,25 +143,21 @@ class NestedTuning:
     def _evaluate_points(self, stage: Stage) -> tuple[list[Stage], np.ndarray]:
         """Return the points of a stage's parameters as stages, and their values (points, topics,
         STORED_MEASURES)."""
-        if isinstance(stage, LexicalStage):
-            grid = load_grid(stage.checkpoint)
-            points = [
-                ParameterisedLexicalStage(stage.checkpoint, stage.enrichment, parameters=point)
-                for point in grid.points
-            ]
-            return [*points], evaluate_grid(stage.checkpoint, grid, self._judged, self._execution)
         assert stage.checkpoint
-        stages = [ParameterisedLatentStage(stage.checkpoint, exponent) for exponent in EXPONENTS]
-        return [*stages], np.stack(
-            [self._evaluate(self._execution.get_ranking(point)) for point in stages]
-        )
+        if stage.parameters_type is LatentParameters:
+            stages = [stage.with_parameters(LatentParameters(length)) for length in EXPONENTS]
+            rankings = [self._retrieval.rank(point) for point in stages]
+            return stages, np.stack([self._evaluate(ranking) for ranking in rankings])
+        grid = load_grid(stage.checkpoint)
+        stages = [stage.with_parameters(point) for point in grid.points]
+        return stages, evaluate_grid(stage.checkpoint, grid, self._judged, self._retrieval)
 
     def _tune_quality(self, stage: QualityRerankingStage, is_training: np.ndarray) -> np.ndarray:
         values = self._evaluate_quality(
             replace(stage, relevance=self._tune_stage(stage.relevance, is_training))
         )
         webis_values, webis_questions = self._load_webis(stage)
-        held_out_questions = get_questions(self._execution, self._topics[~is_training])
+        held_out_questions = get_questions(self._retrieval, self._topics[~is_training])
         is_webis_training = ~np.isin(webis_questions, held_out_questions)
         return np.asarray(
             values[:, select_quality_point(values[is_training], webis_values[is_webis_training])]
@@ -200,19 +166,19 @@ class NestedTuning:
     def _evaluate_reranking(self, stage: QualityRerankingStage) -> np.ndarray:
         """Return the values (topics, points, STORED_MEASURES) of all points; score pairs that no
         other ranking contained."""
-        ranking = truncate_rankings(self._execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
+        ranking = truncate_rankings(self._retrieval.rank(stage.relevance), DEFAULT_DEPTH)
         pairs = truncate_rankings(ranking, max(DEPTHS))[PAIR_COLUMNS].merge(
             self._quality, how="left", on=PAIR_COLUMNS
         )
         new_pairs = pairs.loc[pairs["quality"].isna(), PAIR_COLUMNS].reset_index(drop=True)
-        new_quality = new_pairs.assign(quality=stage.quality.score(self._execution, new_pairs))
+        new_quality = new_pairs.assign(quality=stage.quality.score(self._retrieval, new_pairs))
         self._quality = (
             pd.concat([self._quality, new_quality]) if len(self._quality) else new_quality
         )
         return evaluate_touche_topics(ranking, self._quality, self._judged.qrels)
 
     def _evaluate_webis(self, stage: QualityRerankingStage) -> tuple[np.ndarray, np.ndarray]:
-        return evaluate_webis_topics(stage, self._execution)
+        return evaluate_webis_topics(stage, self._retrieval)
 
     def _tune_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
         members = tuple(
@@ -223,9 +189,9 @@ class NestedTuning:
             msgspec.json.encode(self._recipe, order="sorted"),
             sorted(self._judged.hashes.items()),
         )
-        member_keys = [self._execution.compute_cache_key(member) for _, member in members]
+        member_keys = [self._retrieval.compute_key(member) for _, member in members]
         key = repr((data_key, describe_versions(weighted_sum, sys.modules[__name__]), member_keys))
-        store = self._execution.cache.parts("nested-fusion", key)
+        store = self._retrieval.session.cache.parts("nested-fusion", key)
         file_name = f"{np.packbits(is_training).tobytes().hex()}"
         return store.get_or_build_array(
             file_name, lambda: self._fit_fusion(tuned_stage, is_training)
@@ -255,12 +221,12 @@ class NestedTuning:
     def _compute_features(self, stage: LearnedFusionStage) -> pd.DataFrame:
         """Return the features `qid docno MEMBER…` of the pool of all members."""
         pool_depths = self._recipe.get_pool_depths(self._recipe.members)
-        pairs = stage.build_pool(self._execution, pool_depths)
+        pairs = stage.build_pool(self._retrieval, pool_depths)
         cap = self._recipe.max_log_length
-        return compute_features(stage, self._execution, pool_depths, cap, pairs)
+        return compute_features(stage, self._retrieval, pool_depths, cap, pairs)
 
     def _rank(self, scores: pd.DataFrame) -> pd.DataFrame:
-        return truncate_rankings(rank_by_score(scores, self._execution.topics), DEFAULT_DEPTH)
+        return truncate_rankings(rank_by_score(scores, self._retrieval.topics), DEFAULT_DEPTH)
 
     def _evaluate(self, ranking: pd.DataFrame) -> np.ndarray:
         ranking = truncate_rankings(ranking, DEFAULT_DEPTH)

@@ -1,0 +1,105 @@
+"""Define what is searched: documents, and what is computed from them alone."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import pandas as pd
+
+from aragorn.io import collection, tirex, touche
+from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
+from aragorn.pipeline.session import Memo, Session
+from aragorn.timing import Stopwatch
+from aragorn.versions import describe_versions
+
+T = TypeVar("T")
+
+
+class CorpusFrame:
+    """Documents `docno conclusion premise` of any length, passed from Python."""
+
+    min_premise_words = 0  # the minimum length applies to args.me only
+
+    def __init__(self, documents: pd.DataFrame) -> None:
+        self.documents = documents
+        self.args_me_files: list[Path] = []
+        self.stopwatch = Stopwatch()
+        texts = (text for column in documents for text in documents[column])
+        content = "\0".join([str(self.min_premise_words), *texts])
+        self.corpus_fingerprint = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
+
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
+        """Yield all documents, in one batch."""
+        yield self.documents
+
+
+class Artifact(ABC, Generic[T]):
+    """A result of the documents alone that is kept on disk, such as an index; subclasses are frozen
+    dataclasses, so that equal artifacts are built once."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Noun phrase for progress and metadata."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of the cache entry."""
+
+    @abstractmethod
+    def describe(self, session: Session) -> str:
+        """Describe everything that affects the result, except the documents."""
+
+    @abstractmethod
+    def build(self, collection: Collection, directory: Path) -> None:
+        """Write the result to an empty directory."""
+
+    @abstractmethod
+    def open(self, collection: Collection, directory: Path) -> T:
+        """Open a result that `build` has written."""
+
+
+class Collection:
+    """The documents that are searched, and what was computed from them; shared by threads."""
+
+    def __init__(self, corpus: Corpus, session: Session) -> None:
+        self.session = session
+        self.stopwatch = corpus.stopwatch
+        self.corpus = corpus
+        self._memo = Memo()
+
+    @property
+    def documents(self) -> DocumentStore:
+        """Document store, opened or built on first use."""
+        return self.once(
+            "documents", "documents", lambda: open_document_store(self.corpus, self.session.cache)
+        )
+
+    def get(self, artifact: Artifact[T]) -> T:
+        """Return a result of the documents, from memory or the cache, or else built."""
+
+        def load() -> T:
+            with self.stopwatch.stage(artifact.title):
+                key = self.compute_key(artifact.describe(self.session))
+                cache = self.session.cache
+                directory = cache.directory(
+                    artifact.name, key, lambda path: artifact.build(self, path)
+                )
+                return artifact.open(self, directory)
+
+        return self.once(artifact, "artifact", load)
+
+    def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
+        """Return the result of the first successful call of `compute`, which depends on the
+        documents alone, for this owner and name."""
+        return self._memo.get_or_compute(owner, name, compute)
+
+    def compute_key(self, *parts: str) -> str:
+        """Return the cache key of a result of the documents and of other `parts`."""
+        versions = describe_versions(touche, tirex, collection)
+        return " ".join([self.corpus.corpus_fingerprint, versions, *parts])

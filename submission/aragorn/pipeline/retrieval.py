@@ -1,0 +1,215 @@
+"""Define what is asked, and the stages that rank documents for it."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from aragorn.cache import Parts
+from aragorn.explanation import Explanation
+from aragorn.io import collection as collection_rules
+from aragorn.io import runs, tirex, touche
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.component import Component
+from aragorn.pipeline.session import CheckpointStore, Memo
+from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
+from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
+    from aragorn.inference.pair_scoring import TokenCache
+
+T = TypeVar("T")
+
+
+class Request(Protocol):
+    """Topics and an input run or none: those of a `Dataset`, or `Queries`."""
+
+    @property
+    def topics(self) -> pd.DataFrame: ...
+    @property
+    def ranking_file(self) -> Path | None: ...
+    @property
+    def fingerprint(self) -> str | None: ...  # None: results stay in memory
+    def get_input_run(
+        self, find_unknown: Callable[[Iterable[str]], set[str]]
+    ) -> pd.DataFrame | None: ...
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Topics `qid query` that are asked once, so that their results are not kept on disk."""
+
+    topics: pd.DataFrame
+    ranking_file: None = None
+    fingerprint: None = None
+
+    def get_input_run(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> None:
+        """Return None: there is no input run."""
+
+
+class Retrieval:
+    """Topics, an input run or none, and their rankings, each of which is computed once."""
+
+    def __init__(self, request: Request, collection: Collection) -> None:
+        self.collection = collection
+        self.session = collection.session
+        self.input_file = request.ranking_file
+        self._request = request
+        self._memo = Memo()
+        self.errors: dict[Stage, Exception] = {}
+
+    @property
+    def topics(self) -> pd.DataFrame:
+        """Topics `qid query`."""
+        return self._request.topics
+
+    def get_query(self, qid: str) -> str:
+        """Return the query of a topic."""
+        [query] = self.topics.loc[self.topics["qid"] == qid, "query"]
+        return str(query)
+
+    @property
+    def input_run(self) -> pd.DataFrame | None:
+        """Input run `qid docno rank score`; None if there is none."""
+        find_unknown = self.collection.documents.find_unknown
+        return self.once(
+            "input run", "input run", lambda: self._request.get_input_run(find_unknown)
+        )
+
+    @property
+    def tokens(self) -> TokenCache:
+        """Token ids of topics and documents."""
+        from aragorn.inference.pair_scoring import TokenCache
+
+        read_texts = self.collection.documents.read_texts
+        stopwatch = self.collection.stopwatch
+        return self.once("tokens", "tokens", lambda: TokenCache(self.topics, read_texts, stopwatch))
+
+    def rank(self, stage: Stage) -> pd.DataFrame:
+        """Return a stage's ranking, which is computed once; if the computation failed, raise its
+        error again."""
+        if stage in self.errors:
+            raise self.errors[stage]
+        try:
+            return self.once(stage, "ranking", lambda: self._load_or_rank(stage))
+        except Exception as error:
+            self.errors[stage] = error
+            raise
+
+    def once(self, owner: Any, name: str, compute: Callable[[], T]) -> T:
+        """Return the result of the first successful call of `compute` for this owner and name."""
+        return self._memo.get_or_compute(owner, name, compute)
+
+    def compute_key(self, component: Component) -> str:
+        """Hash everything that affects a component's results."""
+        parts = [
+            repr(component),
+            str(self._request.fingerprint),
+            describe_versions(touche, tirex, collection_rules, runs, type(component)),
+            component.describe_results(self.session),
+            *map(self.compute_key, component.get_dependencies()),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def open_pair_parts(self, name: str, description: str, pairs: pd.DataFrame) -> Parts | None:
+        """Open the cached parts of the scores of pairs `qid docno`, which depend on `description`;
+        return None if they stay in memory."""
+        if self._request.fingerprint is None:
+            return None
+        pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode())
+        key = self.collection.compute_key(
+            description, self._request.fingerprint, pairs_hash.hexdigest()
+        )
+        return self.session.cache.parts(name, key)
+
+    def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
+        if self._request.fingerprint is None:
+            return self._rank_and_validate(stage)
+        name = f"ranking-{type(stage).__name__.removesuffix('Stage').lower()}"
+        if stage.checkpoint:
+            name += f"-{stage.checkpoint}"
+        content = self.session.cache.get_or_build(
+            name,
+            self.compute_key(stage),
+            lambda: encode_rankings(self._rank_and_validate(stage)),
+        )
+        return decode_rankings(content)
+
+    def _rank_and_validate(self, stage: Stage) -> pd.DataFrame:
+        ranking = stage.rank(self)
+        unknown_docnos = self.collection.documents.find_unknown(ranking["docno"])
+        validate_rankings(ranking, self.topics, unknown_docnos)
+        return ranking
+
+
+class Stage(Component):
+    """A retrieval or re-ranking method; equal stages produce equal rankings.
+
+    If the retrieval has an input run, a stage ranks exactly its documents; otherwise it searches.
+    """
+
+    family: ClassVar[str]  # kind of system, for tables of results
+    # parameters that can be tuned; None if there are none
+    parameters_type: ClassVar[type[msgspec.Struct] | None] = None
+
+    def rank(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Rank documents for each topic; callers use `Retrieval.rank`, which keeps the result."""
+        candidates = retrieval.input_run
+        if candidates is None:
+            return self.search(retrieval)
+        return self.rank_pairs(retrieval, candidates)
+
+    def rank_pairs(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Rank pairs `qid docno` by score."""
+        return rank_by_score(pairs.assign(score=self.score(retrieval, pairs)), retrieval.topics)
+
+    def score_document(self, retrieval: Retrieval, qid: str, docno: str) -> float:
+        """Compute the score of a single document for a topic."""
+        return float(self.score(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
+
+    @abstractmethod
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Rank documents of the collection; called if there is no input run."""
+
+    @abstractmethod
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
+        """Compute the scores (N,) of N pairs `qid docno`, including pairs that the stage would not
+        retrieve."""
+
+    @abstractmethod
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
+        """Explain a document's score for a topic. Raises UsageError if the score comes from an input
+        run."""
+
+    def get_candidate_stages(self, checkpoints: CheckpointStore) -> tuple[Stage, ...]:
+        """Return the stages whose documents this stage scores; () if it searches the collection."""
+        return ()
+
+    def with_parameters(self, parameters: msgspec.Struct) -> Self:
+        """Return this stage with parameters of `parameters_type` in place of its checkpoint's."""
+        if self.parameters_type is None:
+            raise TypeError(f"{type(self).__name__} has no parameters that can be tuned")
+        return replace(self, parameters=parameters)  # type: ignore[type-var]  # a dataclass
+
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        """Return the scoring formula with the checkpoint's parameters on one line; "" if there is
+        none."""
+        return ""
+
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        """Return the stage's entries for ir-metadata.yml; `get_name` returns the name of a
+        dependency."""
+        return {}
+
+    def describe_input(self, file: Path) -> str:
+        """Describe, for ir-metadata.yml, the documents that are ranked if a ranking is supplied in
+        `file`."""
+        return f"the documents in {file.name}"

@@ -1,0 +1,144 @@
+"""Define how to compute: checkpoints, device, precision, cache and engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from aragorn.cache import Cache, open_cache
+from aragorn.engine.base import LOCAL_ENGINE, Engine
+from aragorn.engine.device import FLOAT32, choose_device, choose_precision
+from aragorn.errors import CheckpointError, as_memory_errors
+from aragorn.storage.atomic_files import recover_directory
+from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
+from aragorn.versions import get_library_version
+
+if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
+    from aragorn.inference.checkpoint import NetworkCheckpoint
+
+T = TypeVar("T")
+CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
+
+
+class Memo:
+    """An in-memory cache of results, by owner and name; a failed computation is repeated."""
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+        # by owner and name; one thread computes, while others wait
+        self._locks: dict[Hashable, RLock] = {}
+        self._lock = Lock()  # of the locks
+
+    def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
+        """Return the result of the first successful call of `compute` for this owner and name."""
+        with self._lock:
+            lock = self._locks.setdefault((owner, name), RLock())
+        with lock:
+            if (owner, name) not in self._results:
+                with as_memory_errors(name):
+                    self._results[owner, name] = compute()
+            return cast(T, self._results[owner, name])
+
+
+class CheckpointStore:
+    """The checkpoints in a directory; each is loaded once, on first use."""
+
+    @as_checkpoint_read_errors()
+    def __init__(self, directory: Path, precision: str = FLOAT32) -> None:
+        """Open the store; `precision` is the precision of its networks on the CPU."""
+        if directory.is_file():
+            raise CheckpointError(
+                f"{directory}: a file; use a directory of checkpoints, or unpack the archive"
+            )
+        self.directory = directory
+        self.precision = precision
+        self._memo = Memo()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle or copy the store without its loaded checkpoints."""
+        return CheckpointStore, (self.directory.absolute(), self.precision)
+
+    @as_checkpoint_read_errors()
+    def has(self, name: str) -> bool:
+        """Restore a checkpoint whose replacement was interrupted; return whether it exists, intact
+        or damaged."""
+        recover_directory(self.directory / name)
+        return (self.directory / name).is_dir()
+
+    def load_config(self, name: str, config_type: type[T]) -> T:
+        """Load a checkpoint that consists only of a config.json, read as `config_type`."""
+        return self._memo.get_or_compute(
+            config_type.__name__, name, lambda: read_config(self.directory / name, config_type)
+        )
+
+    def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
+        """Load a network's checkpoint, with the precision of this store."""
+        checkpoint = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
+        return replace(checkpoint, precision=self.precision)
+
+    def get_fingerprint(self, name: str) -> str:
+        """Return the fingerprint of a network's checkpoint; load nothing."""
+        from aragorn.inference.checkpoint import read_fingerprint
+
+        return self._memo.get_or_compute(
+            "fingerprint", name, lambda: read_fingerprint(self.directory / name)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """How to compute: opened once by each command, and shared by threads."""
+
+    checkpoints: CheckpointStore
+    device: str
+    cache: Cache
+    engine: Engine = LOCAL_ENGINE  # distributes shards, which are computed on `device`
+    memo: Memo = field(default_factory=Memo, init=False)  # of results of checkpoints alone
+
+    @property
+    def computation(self) -> str:
+        """Device type, followed by precision and OpenVINO's version unless it is float32."""
+        precision = self.checkpoints.precision
+        engine = f"openvino {get_library_version('openvino')}"
+        return self.device if precision == FLOAT32 else f"{self.device} torch.{precision} {engine}"
+
+
+class SessionOptions(Protocol):
+    """Options of a command that computes with checkpoints, as described by its --help."""
+
+    @property
+    def checkpoint_dir(self) -> Path: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def precision(self) -> str: ...
+
+
+@contextmanager
+def open_session(
+    options: SessionOptions,
+    cache_dir: Path | None,
+    fallback_dir: Path,
+    engine: Engine = LOCAL_ENGINE,
+) -> Iterator[Session]:
+    """Open the session of a command.
+
+    Args:
+        options: Checkpoints, device and precision.
+        cache_dir: Cache; None: a temporary directory.
+        fallback_dir: Parent of the temporary directory if the system provides none.
+        engine: Where shards are computed.
+
+    Raises:
+        UsageError: If the device or precision is not available.
+        OutputError: If the cache directory cannot be created, or a process uses it exclusively.
+    """
+    device = choose_device(options.device, engine)
+    precision = choose_precision(options.precision, device)
+    checkpoints = CheckpointStore(options.checkpoint_dir, precision)
+    with open_cache(cache_dir, fallback_dir) as cache:
+        yield Session(checkpoints, device, cache, engine)

@@ -1,0 +1,45 @@
+"""Open the retrieval of a command."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aragorn.cache import open_cache
+from aragorn.engine.device import FLOAT32, choose_device, choose_precision
+from aragorn.io.dataset import Dataset
+from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.retrieval import Retrieval
+from aragorn.pipeline.session import CheckpointStore, Session
+
+
+class DatasetRetrieval(Retrieval):
+    """A retrieval for the topics of a dataset, in its documents."""
+
+    def __init__(self, dataset: Dataset, session: Session) -> None:
+        super().__init__(dataset, Collection(dataset, session))
+        self.dataset = dataset
+
+
+@contextmanager
+def open_retrieval(
+    options: Any, cache_dir: Path | None, output_dir: Path
+) -> Iterator[DatasetRetrieval]:
+    """Open a retrieval on the input of a command.
+
+    Args:
+        options: Options of the command: `inputs`, `checkpoint_dir`, `device` and, if it has them,
+            `input_run`, `order` and `precision`.
+        cache_dir: Cache; None: a temporary directory.
+        output_dir: Parent of the temporary directory if the system provides none.
+    """
+    dataset = Dataset(
+        *options.inputs,
+        input_run=getattr(options, "input_run", None),
+        order=getattr(options, "order", "auto"),
+    )
+    device = choose_device(options.device)
+    precision = choose_precision(getattr(options, "precision", FLOAT32), device)
+    checkpoints = CheckpointStore(options.checkpoint_dir, precision)
+    with open_cache(cache_dir, output_dir) as cache:
+        yield DatasetRetrieval(dataset, Session(checkpoints, device, cache))
