@@ -1,15 +1,14 @@
 """Keep results on disk, finished or absent, in a directory that processes and machines may share.
 
-An entry is named NAME-HASH, after the hash of its key; it is one of
+An entry is named NAME-HASH, after the hash of its key; it is either
 
-    a file             checksum (16 bytes), then the payload
+    a folder of parts  files with a checksum (16 bytes) and a payload each, or
     a directory        memory-mapped files, and checksums.json
-    a folder of parts  files like the first
 
-A reader needs no lock, because entries appear by a rename. `.NAME-HASH.lock` is locked by the
-process that builds an entry. `.NAME-HASH.….part` is what a process is writing. Symbolic links in
-the directory are replaced, never followed. Methods that write raise OutputError if the directory is
-not writable.
+A reader needs no lock, because parts and directories appear by a rename. `.NAME-HASH.lock` is
+locked by the process that builds an entry. `.….part` is what a process is writing. Symbolic links
+in the directory are replaced, never followed. Methods that write raise OutputError if the directory
+is not writable.
 """
 
 import hashlib
@@ -20,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -45,11 +43,9 @@ from aragorn.storage.locks import (
     lock_file,
     remove_stale_directories,
 )
-from aragorn.storage.recorded_files import compute_xxh3
+from aragorn.storage.recorded_files import compute_xxh3, find_intact, verify_checksum
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 CHECKSUM_SIZE = 16  # bytes
 CHECKSUMS_FILE = "checksums.json"
@@ -65,14 +61,18 @@ class Cache:
 
     def get_or_build(self, name: str, key: str, build: Callable[[], bytes]) -> bytes:
         """Return a payload; build it if it is absent or damaged, while other processes wait."""
-        path = self._locate(name, key)
-        return _find_or_build(path, _read_payload, lambda: _write_payload(path, build()))
+        parts = self.parts(name, key)
+        with parts.lock():
+            return parts.get_or_build(parts.path.name, build)
 
     def directory(self, name: str, key: str, build: Callable[[Path], object]) -> Path:
         """Return a directory of files to map into memory; if it is absent or damaged, `build` fills
         a temporary one, while other processes wait."""
         path = self._locate(name, key)
-        return _find_or_build(path, _verify_directory, lambda: _write_directory(path, build))
+        with suppress(OSError, ValueError):
+            return _verify_directory(path)
+        with _lock_entry(path):  # meanwhile, another process may have built it
+            return find_intact(path, _verify_directory) or _write_directory(path, build)
 
     def parts(self, name: str, key: str) -> "Parts":
         """Return the folder of the parts of a result that grows."""
@@ -90,9 +90,14 @@ class Cache:
         unused = sorted(entries - self._used)
         if not unused:
             return ""
-        size = sum(map(_measure_size, unused)) / 1e6
+        size = 0
+        for file in (file for path in unused for file in path.rglob("*")):
+            with suppress(OSError):  # another process may delete it meanwhile
+                size += file.lstat().st_size
         count = pluralise(len(unused), "unused result")
-        origin = f"of other systems, inputs, checkpoints, settings or versions ({size:.1f} MB)"
+        origin = (
+            f"of other systems, inputs, checkpoints, settings or versions ({size / 1e6:.1f} MB)"
+        )
         examples = abbreviate_list([path.name for path in unused])
         return f"{count} {origin}; delete them if unneeded: {examples}"
 
@@ -113,14 +118,17 @@ class Parts:
 
     def read(self, part: str) -> bytes | None:
         """Return a payload; None if it is absent or, with a warning, damaged."""
-        return None if self.path.is_symlink() else _find(self.path / part, _read_payload)
+        return None if self.path.is_symlink() else find_intact(self.path / part, _read_payload)
 
     def write(self, part: str, content: bytes) -> None:
         """Write a payload atomically."""
-        if self.path.is_symlink():
-            self.path.unlink()
+        file = self.path / part
+        if self.path.is_symlink() or not self.path.is_dir():
+            remove(self.path)  # foreign, if it exists
         create_directory(self.path)
-        _write_payload(self.path / part, content)
+        if file.is_dir() and not file.is_symlink():
+            remove(file)  # foreign, with a warning of `read`
+        replace_atomic(file, _compute_checksum(file, content) + content)
 
     def get_or_build(self, part: str, build: Callable[[], bytes]) -> bytes:
         """Return a payload; build it if it is absent or damaged."""
@@ -215,26 +223,6 @@ def _lock_entry(path: Path) -> Iterator[None]:
         yield
 
 
-def _find(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Return what `read` returns; None if the path is absent or, with a warning, damaged."""
-    try:
-        return read(path)
-    except (OSError, ValueError) as error:
-        if os.path.lexists(path):
-            cause = getattr(error, "strerror", None) or error
-            log.warning("%s: %s; rebuilding it", path, cause)
-        return None
-
-
-def _find_or_build(path: Path, read: Callable[[Path], T], build: Callable[[], T]) -> T:
-    """Return what `read` or, if the path is absent or damaged, `build` returns."""
-    with suppress(OSError, ValueError):
-        return read(path)
-    with _lock_entry(path):  # meanwhile, another process may have built it
-        value = _find(path, read)
-        return build() if value is None else value
-
-
 def _read_payload(path: Path) -> bytes:
     """Return a payload; raise OSError or ValueError if it is absent or damaged."""
     with open_regular(path, follow_links=False) as stream:
@@ -242,13 +230,6 @@ def _read_payload(path: Path) -> bytes:
         payload = stream.read()
     if checksum != _compute_checksum(path, payload):
         raise ValueError("checksum mismatch")
-    return payload
-
-
-def _write_payload(path: Path, payload: bytes) -> bytes:
-    if path.is_dir() and not path.is_symlink():
-        remove(path)  # foreign, with a warning of `_find`
-    replace_atomic(path, _compute_checksum(path, payload) + payload)
     return payload
 
 
@@ -268,8 +249,7 @@ def _verify_directory(path: Path) -> Path:
     if checksums.pop(CHECKSUMS_FILE, None) != path.name:
         raise ValueError(f"{CHECKSUMS_FILE} is of another directory")
     for name, checksum in checksums.items():
-        if compute_xxh3(path / name, follow_links=False) != checksum:
-            raise ValueError(f"checksum mismatch of {name}")
+        verify_checksum(path / name, checksum, follow_links=False)
     return path
 
 
@@ -293,16 +273,6 @@ def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
         raise build_unwritable_error(path, error) from None
     finally:
         remove(temporary)
-
-
-def _measure_size(path: Path) -> int:
-    """Return the size of an entry in bytes, without files that another process deletes
-    meanwhile."""
-    size = 0
-    for file in (path, *path.rglob("*")):
-        with suppress(OSError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
 
 
 def _get_name(path: Path) -> str:

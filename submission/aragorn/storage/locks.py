@@ -5,7 +5,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from aragorn.errors import OutputError
@@ -52,29 +52,23 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[bool]:
 def lock_file(file: Path) -> Iterator[bool]:
     """Create a file, wait for an exclusive lock on it, and remove it after the block; yield whether
     it is locked: false if it cannot be created, or its file system does not support locks."""
-    held = None
-    with suppress(OSError):
-        held = _create_locked(file)
-    with held or nullcontext():
-        yield held is not None
-
-
-def _create_locked(file: Path) -> ExitStack:
-    """Lock a file, which is created if it is missing; return the context that ends both."""
-    while True:
-        with ExitStack() as stack:
-            # writable, because NFS refuses exclusive locks on others
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(file, flags, 0o666)
-            stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BUSY_ERRORS:
-                log.info("Waiting for another process that uses %s", file)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:  # else its last owner has removed the file
-                stack.callback(remove, file)
-                return stack.pop_all()
+    # writable, because NFS refuses exclusive locks on others
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    is_locked = False
+    with ExitStack() as stack:
+        with suppress(OSError):
+            while not is_locked:
+                stack.close()
+                descriptor = os.open(file, flags, 0o666)
+                stack.callback(os.close, descriptor)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BUSY_ERRORS:
+                    log.info("Waiting for another process that uses %s", file)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                is_locked = os.fstat(descriptor).st_nlink > 0  # else its owner has removed it
+            stack.callback(remove, file)
+        yield is_locked
 
 
 def remove_stale_directories(directory: Path) -> None:

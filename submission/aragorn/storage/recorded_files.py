@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import xxhash
@@ -29,6 +29,8 @@ from aragorn.storage.locks import lock_directory, remove_stale_directories
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 MANIFEST = "manifest.json"
 FINGERPRINT_FILE = "fingerprint.json"
 PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
@@ -41,6 +43,11 @@ class RecordEntry(msgspec.Struct):
 
     key: str
     xxh3: str  # checksum (128 bits)
+
+    def verify(self, file: Path) -> str:
+        """Return the key if a file has the checksum; raise OSError or ValueError otherwise."""
+        verify_checksum(file, self.xxh3)
+        return self.key
 
 
 class Record(msgspec.Struct):
@@ -107,18 +114,7 @@ class RecordedFiles:
         """Return the key that a file was written with; None if it is missing or, with a warning,
         damaged."""
         entry = self._record.files.get(name)
-        if entry is None:
-            return None
-        try:
-            if compute_xxh3(self.directory / name) == entry.xxh3:
-                return entry.key
-            cause = "checksum mismatch"
-        except FileNotFoundError:
-            return None
-        except OSError as error:  # not a readable regular file
-            cause = str(error.strerror)
-        log.warning("%s: %s; rebuilding the file", self.directory / name, cause)
-        return None
+        return find_intact(self.directory / name, entry.verify) if entry else None
 
     def build(self, names: Sequence[str], write: Callable[..., object], key: str = "") -> None:
         """Write files together if one of them is missing or damaged: `write` receives a temporary
@@ -247,6 +243,24 @@ def read_record(file: Path) -> Record:
         message = "%s: damaged (%s); the origin of all files of this directory is unknown"
         log.warning(message, file, error)
         return Record()
+
+
+def find_intact(path: Path, read: Callable[[Path], T]) -> T | None:
+    """Return what `read` returns; None if it raises OSError or ValueError because the path is absent
+    or, with a warning, damaged."""
+    try:
+        return read(path)
+    except (OSError, ValueError) as error:
+        if os.path.lexists(path):
+            cause = getattr(error, "strerror", None) or error
+            log.warning("%s: %s; rebuilding it", path, cause)
+        return None
+
+
+def verify_checksum(file: Path, checksum: str, follow_links: bool = True) -> None:
+    """Raise ValueError if a file has another checksum, OSError as `open_regular` does."""
+    if compute_xxh3(file, follow_links) != checksum:
+        raise ValueError(f"checksum mismatch of {file.name}")
 
 
 def compute_xxh3(file: Path, follow_links: bool = True) -> str:
