@@ -12,8 +12,8 @@ from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
-from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
-from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
+from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES
+from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS, format_evaluation
 from tests.conftest import make_argument
 from tests.endtoend.conftest import Capture, Log
 
@@ -119,6 +119,96 @@ def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.Mo
         actual = rows.loc[[(ALL_TOPICS, measure), (COMMON_TOPICS, measure)]]
         assert actual["mean"].tolist() == pytest.approx(means, abs=1e-6)
         assert actual["n_topics"].tolist() == counts
+
+
+TWO_RUNS = {"good": {"1": "abc", "2": "da", "3": "b"}, "bad_1": DOCUMENTS}
+FORMATS: dict[str, list[str]] = {  # → lines of RR, whose means are 1 and (1 + 1/2 + 1/2) / 3
+    "table": [
+        "q, 3 topics",
+        "run       RR [95 % interval]  n   P@1",
+        "good                   1.000  3 1.000",
+        "bad_1  0.667 [0.500, 1.000]   3 0.333",
+    ],
+    "markdown": [
+        "q, 3 topics",
+        "",
+        "| run | RR [95 % interval] | n | P@1 |",
+        "| --- | --- | --- | --- |",
+        "| good | **1.000** | 3 | **1.000** |",
+        "| bad_1 | 0.667 [0.500, 1.000] | 3 | 0.333 |",
+    ],
+    "latex": [
+        r"good & \textbf{1.000} & 3 & \textbf{1.000} \\",
+        r"bad\_1 & 0.667 [0.500, 1.000] & 3 & 0.333 \\",
+    ],
+    "csv": [
+        "qrels,run,topic_set,measure,n_topics,mean,ci_low,ci_high",
+        "q,good,all judged,RR,3,1.000000,,",
+        "q,bad_1,all judged,RR,3,0.666667,0.500000,1.000000",
+    ],
+}
+
+
+def write_two_runs() -> list[str]:
+    """Write TWO_RUNS and QRELS in the present directory; return the arguments that name them."""
+    Path("q.qrels").write_text(QRELS)
+    for name, documents in TWO_RUNS.items():
+        Path(f"{name}.txt").write_text(format_lines(documents))
+    return ["--qrels", "q.qrels", *(f"{name}.txt" for name in TWO_RUNS)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tables_are_printed_in_several_formats(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    measures = ["--measure", "RR", "--measure", "P@1"]
+    assert training(["evaluate", *write_two_runs(), *measures, "--format", name]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [
+        line for line in map(" ".join, map(str.split, FORMATS[name])) if line not in lines
+    ] == []
+
+
+def test_significant_differences_and_best_means_are_marked() -> None:
+    index = pd.MultiIndex.from_tuples(
+        [("q", run, ALL_TOPICS, "AP") for run in "abc"],
+        names=["qrels", "run", "topic_set", "measure"],
+    )
+    means = pd.DataFrame(
+        {"n_topics": [9, 9, 9], "mean": [0.5, 0.7, 0.3], "ci_low": 0.1, "ci_high": 0.9}, index
+    )
+    tests = pd.DataFrame(
+        {"difference": [0.2, -0.2], "p_t_holm": 1.0, "p_randomisation_holm": [0.04, 0.06]},
+        pd.MultiIndex.from_tuples(
+            [("q", "AP", "b"), ("q", "AP", "c")], names=["qrels", "measure", "run"]
+        ),
+    )
+    text = format_evaluation(means, tests, ["AP"], "markdown")
+    assert text.splitlines()[-3:] == [
+        "| b | **0.700**▲ [0.100, 0.900] | 9 |",
+        "| a | 0.500 [0.100, 0.900] | 9 |",
+        "| c | 0.300 [0.100, 0.900] | 9 |",
+    ]
+    tests["p_randomisation_holm"] = 0.01
+    assert "| c | 0.300▼ [0.1" in format_evaluation(means, tests, ["AP"], "markdown")
+    assert "\033[1m0.700\033[0m▲" in format_evaluation(means, tests, ["AP"], "terminal")
+
+
+def test_all_measures_are_shown_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["evaluate", *write_two_runs(), "-o", "tables", "--baseline", "bad_1"]
+    assert training(command) == 0
+    output = capsys.readouterr().out
+    assert " nDCG(judged_only=True)@5 " in output
+    assert "nDCG@25" not in output
+    written = pd.read_csv("tables/significance.csv")
+    assert {*written["measure"]} == {*ALL_MEASURES}
+    assert training([*command, "--all-measures"]) == 0
+    header = capsys.readouterr().out.splitlines()[1]
+    assert [name for name in ALL_MEASURES if name not in header] == []
 
 
 DOCNOS = [f"a{index:03}" for index in range(150)]

@@ -34,7 +34,7 @@ max_df_ratio = 1.0
 fb_terms = [6]
 original_query_weight = [0.5, 1.0]
 """
-MEASURE = "nDCG@5 all"
+MEASURE = "nDCG@5"
 GRID_SIZES = {
     "bm25_arguments": 28,
     "dirichlet": 40,
@@ -82,7 +82,7 @@ def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) 
         == points
     )
     assert table[MEASURE].nunique() > 2
-    best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
+    best = table.sort_values([MEASURE, "AP"], ascending=False, kind="stable").iloc[0]
     expansion = RM3(10, 6, best["expansion.original_query_weight"], max_df_ratio=1.0)
     parameters = read_config(tmp_path / "mine", LexicalParameters)
     assert (parameters.model, parameters.expansion) == (Dirichlet(best["model.mu"]), expansion)
@@ -303,9 +303,7 @@ def test_study_tabulates_cross_validated_means(
 def cross_validate(values: np.ndarray) -> dict[str, float]:
     """Average the measures over topics; topic 1 is ranked at the best grid point of topics 2 and 3,
     and vice versa."""
-    selection = [
-        grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")
-    ]
+    selection = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5-touche", "AP")]
     first, second = (
         max(
             range(3),

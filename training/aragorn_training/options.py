@@ -16,13 +16,8 @@ from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 if TYPE_CHECKING:
     import pandas as pd
 
-# Measures that can select a grid point: name in ir_measures → column of the tables.
-SELECTION_MEASURES = {
-    "nDCG@5": "nDCG@5 all",
-    "nDCG@5-touche": "nDCG@5 (Touché)",
-    "nDCG(judged_only=True)@5": "nDCG@5 condensed",
-    "AP": "MAP all",
-}
+# measures that can select a grid point, by their names in ir_measures
+SELECTION_MEASURES = ("nDCG@5-touche", "nDCG(judged_only=True)@5", "nDCG@5", "AP")
 # of runs and qrels
 EXTENSIONS = re.compile(r"(\.(txt|run|trec|res|results|eval|tsv|qrels?))?(\.gz)?$", re.IGNORECASE)
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
@@ -63,17 +58,6 @@ def parse_work_dir(text: str) -> Path:
             f"'{abbreviate(text)}': not UTF-8, as Parquet requires; rename the directory"
         )
     return parse_path(text)
-
-
-def parse_measure(text: str) -> str:
-    """Return the column of a measure, named as in ir_measures or by its column; raise
-    ArgumentTypeError if it is unknown."""
-    column = SELECTION_MEASURES.get(text, text)
-    if column not in SELECTION_MEASURES.values():
-        raise argparse.ArgumentTypeError(
-            f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}"
-        )
-    return column
 
 
 def parse_named_path(text: str) -> NamedPath:
@@ -165,11 +149,7 @@ class TuningOptions:
         help=f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file",
     )
     measure: str = option(
-        "nDCG@5 all",
-        parse=parse_measure,
-        metavar="MEASURE",
-        help="measure whose mean over topics is optimised: "
-        f"{', '.join(SELECTION_MEASURES)} (default: nDCG@5)",
+        "nDCG@5", choices=SELECTION_MEASURES, help="measure whose mean over topics is optimised"
     )
 
 

@@ -1,11 +1,13 @@
 """Define the commands `evaluate`, `compare`, `overlap` and `report`, which take runs, and `docs`,
 which updates documents."""
 
-import filecmp
+import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from aragorn.errors import UsageError, escape_name
+from aragorn.errors import UsageError, escape_name, suggest
 from aragorn.options import argument, option
 from aragorn_training.options import (
     QRELS_HELP,
@@ -23,8 +25,15 @@ COMPARISON_LEGEND = """a: {}, b: {}
 difference: mean of b - a over n topics, with its 95 % bootstrap interval from low to high
 p: paired two-sided randomisation test, not corrected for the number of measures; if p ≥ .05, the difference may be chance
 better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
+log = logging.getLogger(__name__)
 
-
+EVALUATION_LEGEND = (
+    "best first by {}; bold: best mean; brackets: 95 % bootstrap interval; n: topics with a value"
+)
+TEST_LEGEND = (
+    "\n▲ ▼: significantly better or worse than {} (two-sided paired randomisation test, Holm over "
+    "the runs, p < .05)"
+)
 RUN_HELP = "TREC run file, or directory with run.txt"
 
 
@@ -49,6 +58,17 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
     baseline: str | None = option(
         None, parse=escape_name, help="NAME of the run against which all other RUNs are tested"
     )
+    measures: tuple[str, ...] = option(
+        (),
+        "--measure",
+        metavar="MEASURE",
+        help="measure of ir_measures, e.g. nDCG@10 or 'P(rel=2)@5', or nDCG@5-touche; repeatable "
+        "(default: nDCG@5 as Touché, of judged documents and of all, Bpref, Judged@5)",
+    )
+    all_measures: bool = option(False, help="print all measures that -o writes")
+    format: Literal["table", "csv", "json", "latex", "markdown"] = option(
+        "table", help="format of the printed table"
+    )
     output: Path | None = option(
         None,
         "-o",
@@ -61,12 +81,17 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
 class CompareOptions(OrderOptions):
     """Options of `compare`."""
 
-    first: NamedPath = argument(type=parse_named_path, metavar="[NAME=]RUN", help=RUN_HELP)
+    first: NamedPath = argument(
+        type=parse_named_path, metavar="[NAME=]RUN", help="TREC run file, or directory of runs"
+    )
     second: NamedPath = argument(
-        type=parse_named_path, metavar="[NAME=]RUN", help="run to compare with the first one"
+        type=parse_named_path, metavar="[NAME=]RUN", help="run, or directory, to compare with it"
     )
     qrels: Path | None = option(
         None, metavar="FILE", help=f"{QRELS_HELP}; adds differences of measures, with tests"
+    )
+    system: str | None = option(
+        None, help="system whose runs in two directories are compared in detail"
     )
     output: Path | None = option(
         None,
@@ -130,9 +155,15 @@ def evaluate(options: EvaluateOptions) -> None:
     from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import read_run
     from aragorn_training.evaluation import tables
-    from aragorn_training.evaluation.evaluate import evaluate_run
+    from aragorn_training.evaluation.evaluate import (
+        ALL_MEASURES,
+        COMPACT_MEASURES,
+        evaluate_run,
+        parse_measure,
+    )
     from aragorn_training.evaluation.overlap import compute_overlap, exclude_documents, read_docnos
 
+    shown = [parse_measure(name) for name in options.measures] or [*COMPACT_MEASURES]
     docnos = set(Dataset(options.collection).documents["docno"]) if options.collection else None
     qrels_files = index_files_by_name(options.qrels, "qrels")
     run_files = index_files_by_name(options.runs, "run")
@@ -149,22 +180,61 @@ def evaluate(options: EvaluateOptions) -> None:
         for label, qrels in qrels_by_name.items()
         for name, run in runs.items()
     ]
+    measures = [*dict.fromkeys([*shown, *ALL_MEASURES])]
+    shown = measures if options.all_measures else shown
     values = {
-        label: {name: evaluate_run(run, qrels) for name, run in runs.items()}
+        label: {name: evaluate_run(run, qrels, measures) for name, run in runs.items()}
         for label, qrels in qrels_by_name.items()
     }
-    significance = (
-        tables.tabulate_significance(values, options.baseline) if options.baseline else None
-    )
+    means = tables.tabulate_means(values, overlaps)
+    tests = tables.tabulate_significance(values, options.baseline) if options.baseline else None
     if options.output:
-        tables.write_tables(options.output, values, overlaps, significance)
-    print(tables.format_evaluation(values, overlaps, significance, options.baseline))
+        tables.write_tables(options.output, means, values, tests)
+    for overlap in overlaps:
+        log.info("%s", overlap.format_summary())
+    for line in tables.describe_tests(values, tests):
+        log.warning("%s", line)
+    is_terminal = options.format == "table" and sys.stdout.isatty()
+    format_name = "terminal" if is_terminal else options.format
+    print(tables.format_evaluation(means, tests, shown, format_name))
+    if options.format == "table":
+        legend = EVALUATION_LEGEND.format(shown[0])
+        legend += TEST_LEGEND.format(options.baseline) if options.baseline else ""
+        print(f"\n{legend}")
 
 
 def compare(options: CompareOptions) -> None:
-    """Show how two runs of the same topics differ: documents, ranks, scores and, with --qrels, measures."""
+    """Show how two runs of the same topics differ: documents, ranks, scores and, with --qrels,
+    measures; of two directories, how the runs of each system differ."""
+    from aragorn_training.evaluation.comparison import compare_directories, find_runs
+
+    name_a, first = options.first
+    name_b, second = options.second
+    if name_a == name_b:
+        name_a, name_b = escape_name(str(first)), escape_name(str(second))
+    if not (first.is_dir() and second.is_dir()):
+        if options.system:
+            raise UsageError("compare: --system applies to two directories; remove it")
+        return _compare_in_detail(first, second, (name_a, name_b), options)
+    runs_a = find_runs(first)
+    runs_b = find_runs(second)
+    if not options.system:
+        if options.qrels or options.output:
+            raise UsageError("compare: --qrels and -o are for two runs; add --system NAME")
+        lines = compare_directories(runs_a, runs_b, (name_a, name_b), options.order)
+        return print("\n".join(lines))
+    for name, runs in ((name_a, runs_a), (name_b, runs_b)):
+        if options.system not in runs:
+            raise UsageError(f"{name}: no run of this system; {suggest(options.system, runs)}")
+    files = runs_a[options.system], runs_b[options.system]
+    return _compare_in_detail(*files, (name_a, name_b), options)
+
+
+def _compare_in_detail(
+    file_a: Path, file_b: Path, names: tuple[str, str], options: CompareOptions
+) -> None:
     from aragorn.io.qrels import read_qrels
-    from aragorn.io.runs import find_run, read_run
+    from aragorn.io.runs import read_run
     from aragorn.storage.atomic_files import create_directory
     from aragorn_training.evaluation.comparison import (
         compare_measures,
@@ -175,23 +245,11 @@ def compare(options: CompareOptions) -> None:
     from aragorn_training.evaluation.overlap import compute_overlap
     from aragorn_training.evaluation.tables import write_csv
 
-    name_a, file_a = options.first
-    name_b, file_b = options.second
-    names = (
-        (escape_name(str(file_a)), escape_name(str(file_b)))
-        if name_a == name_b
-        else (name_a, name_b)
-    )
-    text = "".join(
-        escape_name(f"{file}: {find_run(file).name} is compared") + "\n"
-        for file in (file_a, file_b)
-        if file.is_dir()
-    )
     first = read_run(file_a, options.order)
     second = read_run(file_b, options.order)
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
-    text += comparison.format_summary()
+    text = comparison.format_summary()
     if options.qrels:
         qrels = read_qrels(options.qrels)
         for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):
@@ -199,9 +257,8 @@ def compare(options: CompareOptions) -> None:
             compute_overlap(shared_rows, qrels, (name, options.qrels.name), (file, options.qrels))
         values_a, values_b = evaluate_common_topics(first, second, qrels)
         tables["measures"] = compare_measures(values_a, values_b)
-        tables["topics"] = comparison.topics.join(
-            (values_b - values_a)[[*HEADLINE_MEASURES]].add_prefix("Δ ")
-        )
+        differences = (values_b - values_a)[[*HEADLINE_MEASURES]].add_prefix("Δ ")
+        tables["topics"] = comparison.topics.join(differences)
     changed = tables["topics"][comparison.topics["first_rank"].notna()]
     if len(changed):
         text += "\n\n" + changed.to_string(
@@ -216,35 +273,7 @@ def compare(options: CompareOptions) -> None:
         create_directory(options.output)
         for name, table in tables.items():
             write_csv(options.output / f"{name}.csv", table, 6, index=True)
-    print(text + _compare_other_runs(file_a, file_b))
-
-
-def _compare_other_runs(first: Path, second: Path) -> str:
-    """Return lines that say which runs of two directories besides the compared ones have equal
-    bytes; "" for files."""
-    from aragorn.io.runs import list_other_runs
-
-    if not (first.is_dir() and second.is_dir()):
-        return ""
-    runs_a, runs_b = (
-        {name: path / name for name in list_other_runs(path)} for path in (first, second)
-    )
-    is_equal = {
-        name: filecmp.cmp(runs_a[name], runs_b[name], shallow=False)
-        for name in runs_a
-        if name in runs_b
-    }
-    groups = {
-        "identical": [name for name in is_equal if is_equal[name]],
-        "different": [name for name in is_equal if not is_equal[name]],
-        f"only in {first}": [name for name in runs_a if name not in runs_b],
-        f"only in {second}": [name for name in runs_b if name not in runs_a],
-    }
-    return "".join(
-        "\n" + escape_name(f"other runs, {label}: {', '.join(names)}")
-        for label, names in groups.items()
-        if names
-    )
+    print(text)
 
 
 def overlap(options: OverlapOptions) -> None:

@@ -1,16 +1,21 @@
 """Compare two runs of the same topics: changed rankings and scores, and, with qrels, differences of
 measures."""
 
+import filecmp
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import InputError, abbreviate_list, pluralise
+from aragorn.errors import InputError, abbreviate_list, escape_name, pluralise
+from aragorn.io.orders import Order
+from aragorn.io.runs import find_run, list_other_runs, read_run
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
-from aragorn_training.evaluation.similarity import spearman
+from aragorn_training.evaluation.similarity import find_system_runs, spearman
 
 KEYS = ["qid", "docno"]
 TOLERANCE = 1e-12  # values of a measure that differ less are tied
@@ -21,6 +26,7 @@ class RunComparison:
     """Differences of two runs, see `compare_rankings`."""
 
     names: tuple[str, str]
+    tags: tuple[str, str]  # of the systems, if the runs have tags
     topics: pd.DataFrame  # counts per common topic, by qid
     # qid docno rank_a score_a rank_b score_b of documents whose ranks differ; NaN: not in this run
     moves: pd.DataFrame
@@ -31,10 +37,27 @@ class RunComparison:
     # between the first run's scores at the two ranks of a moved document; NaN if none has moved
     max_score_gap: float
 
+    def format_line(self) -> str:
+        """Format the number of different rankings, or the size of the score differences."""
+        first_ranks = self.topics["first_rank"].dropna()
+        if len(first_ranks):
+            return f"{len(first_ranks)} of {len(self.topics)} rankings differ, first at rank {first_ranks.min():.0f}"
+        n = self.n_score_differences
+        verb = "differs" if n == 1 else "differ"
+        size = self.max_score_difference
+        return (
+            f"equal rankings; {pluralise(n, 'score')} {verb} by at most {size:.2g}"
+            if n
+            else "equal rankings"
+        )
+
     def format_summary(self) -> str:
         """Format the numbers of common topics and documents, changed rankings, and the size of the
         score differences."""
-        lines = [f"topics: {len(self.topics)} in both runs"]
+        lines = []
+        if self.tags[0] != self.tags[1]:
+            lines.append(f"different systems: {self.tags[0]} and {self.tags[1]}")
+        lines.append(f"topics: {len(self.topics)} in both runs")
         for name, qids in zip(self.names, self.topics_of_one_run, strict=True):
             lines += (
                 [f"topics only in {name} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
@@ -45,18 +68,9 @@ class RunComparison:
         )
         correlations = self.topics["correlation"].dropna()
         first_ranks = self.topics["first_rank"].dropna()
+        lines.append(self.format_line())
         if first_ranks.empty:
-            n = self.n_score_differences
-            size = self.max_score_difference
-            scores = (
-                f"; {pluralise(n, 'score')} {'differs' if n == 1 else 'differ'} by at most {size:.2g}"
-                if n
-                else ""
-            )
-            return "\n".join([*lines, f"rankings: identical{scores}"])
-        lines.append(
-            f"rankings: {len(first_ranks)} of {len(self.topics)} differ, first at rank {first_ranks.min():.0f}"
-        )
+            return "\n".join(lines)
         if len(correlations):
             lowest = f"lowest {correlations.min():.3f} (topic {correlations.idxmin()})"
             lines.append(
@@ -115,8 +129,10 @@ def compare_rankings(
     moved_pairs = pairs.loc[is_moved, ["qid", "rank_b", "score_a"]]
     crossed = moved_pairs.merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
     score_differences = (pairs["score_a"] - pairs["score_b"]).abs()
+    tags = [str(run["tag"].iloc[0]) if "tag" in run else "" for run in (first, second)]
     return RunComparison(
         names,
+        (tags[0], tags[1]),
         topics.loc[common],
         changes.drop(columns="best").reset_index(drop=True),
         (
@@ -127,6 +143,36 @@ def compare_rankings(
         int((score_differences > 0).sum()),
         float((crossed["score_a"] - crossed["score"]).abs().max()),
     )
+
+
+def find_runs(directory: Path) -> dict[str, Path]:
+    """Return the runs of a directory by system, or by file name if no name has one."""
+    if runs := find_system_runs(directory):
+        return runs
+    names = [find_run(directory).name, *list_other_runs(directory)]
+    return {escape_name(name.partition(".")[0]): directory / name for name in names}
+
+
+def compare_directories(
+    first: Mapping[str, Path], second: Mapping[str, Path], names: tuple[str, str], order: Order
+) -> Iterator[str]:
+    """Compare the runs of two directories by system, see `find_runs`; yield a line per system."""
+    systems = sorted({*first, *second})
+    width = max(map(len, systems), default=0)
+    for system in systems:
+        if system not in second:
+            text = f"only in {names[0]}"
+        elif system not in first:
+            text = f"only in {names[1]}"
+        elif filecmp.cmp(first[system], second[system], shallow=False):
+            text = "equal bytes"
+        else:
+            run_a, run_b = (read_run(runs[system], order) for runs in (first, second))
+            if run_a.merge(run_b, on=KEYS).empty:
+                text = "no document in common"
+            else:
+                text = compare_rankings(run_a, run_b, names).format_line()
+        yield f"{system:{width}}  {text}"
 
 
 def evaluate_common_topics(

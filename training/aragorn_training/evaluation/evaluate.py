@@ -1,72 +1,93 @@
-"""Evaluate runs per topic: Touché's nDCG@5, bpref, and trectools' measures on condensed lists and
-on all documents, with workarounds for defects of trectools."""
+"""Evaluate runs per topic by the measures of ir_measures (trec_eval) and by Touché's nDCG@5.
+
+Measures have the names of ir_measures; `judged_only=True` removes unjudged documents before the
+cut-off, otherwise they are not relevant. Grades above 0 are relevant; nDCG has linear gains.
+"""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 
+import ir_measures
 import numpy as np
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
-Measure = Callable[[TrecEval], pd.DataFrame]  # returns one column, indexed by topic
+from aragorn.errors import UsageError, abbreviate
 
-TOUCHE_NDCG = "nDCG@5 (Touché)"
+TOUCHE_NDCG = "nDCG@5-touche"  # unjudged documents are removed after the cut-off
 TOUCHE_DEPTH = 5
-
-# trec_eval=True selects linear gains in nDCG; in all other measures it sorts by score. These use
-# False because runs are in rank
-# order already (as in Touché's script).
-MEASURES: dict[str, Measure] = {
-    "nDCG@5": lambda evaluation: evaluation.get_ndcg(depth=5, per_query=True, trec_eval=True),
-    "nDCG@10": lambda evaluation: evaluation.get_ndcg(depth=10, per_query=True, trec_eval=True),
-    "nDCG@25": lambda evaluation: evaluation.get_ndcg(depth=25, per_query=True, trec_eval=True),
-    "MAP": lambda evaluation: evaluation.get_map(depth=1000, per_query=True, trec_eval=False),
-    "MRR": lambda evaluation: evaluation.get_reciprocal_rank(
-        depth=1000, per_query=True, trec_eval=False
-    ),
-    "P@5": lambda evaluation: evaluation.get_precision(depth=5, per_query=True, trec_eval=False),
-    "Rprec": lambda evaluation: evaluation.get_rprec(depth=1000, per_query=True, trec_eval=False),
-}
-BPREF_MEASURE: dict[str, Measure] = {
-    "bpref": lambda evaluation: evaluation.get_bpref(depth=1000, per_query=True, trec_eval=False)
-}
-# unjudged documents count as non-relevant; are removed before the cut-off
-ALL = "all"
-CONDENSED = "condensed"
+JUDGED_ONLY_NDCG = "nDCG(judged_only=True)@5"
+NDCG = "nDCG@5"
+AP = "AP"
+BPREF = "Bpref"
+JUDGED = "Judged@5"  # share of judged documents in the top five
 # reported for every run, in this order
-HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")
-BPREF = "Bpref"  # uses judged documents only
-JUDGED_DEPTHS = (5, 10)
+HEADLINE_MEASURES = (TOUCHE_NDCG, JUDGED_ONLY_NDCG, NDCG)
+COMPACT_MEASURES = (*HEADLINE_MEASURES, BPREF, JUDGED)
+ALL_MEASURES = (
+    TOUCHE_NDCG,
+    *(f"nDCG(judged_only=True)@{depth}" for depth in (5, 10, 25)),
+    *(f"{name}(judged_only=True)" for name in ("AP", "RR", "Rprec")),
+    "P(judged_only=True)@5",
+    *(f"nDCG@{depth}" for depth in (5, 10, 25)),
+    *(AP, "RR", "Rprec", "P@5", BPREF, JUDGED, "Judged@10"),
+)
+MAX_GRADE = 10**6  # trec_eval allocates memory in proportion to the largest grade
 
 
-def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate a run `qid docno rank score`, in rank order, per topic of qrels `qid docno rel`.
+def parse_measure(name: str) -> str:
+    """Return the name of a measure as ir_measures writes it; raise UsageError if it is unknown or
+    cannot be computed here."""
+    if name == TOUCHE_NDCG:
+        return name
+    try:
+        measure = ir_measures.parse_measure(name)
+    except (NameError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UsageError(
+            f"unknown measure '{abbreviate(name)}' ({abbreviate(str(error))}); pass a name of "
+            f"ir_measures, e.g. nDCG@10 or P(rel=2)@5, or {TOUCHE_NDCG}"
+        ) from None
+    if not ir_measures.DefaultPipeline.supports(measure):  # type: ignore[no-untyped-call]
+        raise UsageError(
+            f"measure {measure}: needs a package that is not installed; choose another"
+        )
+    return str(measure)
+
+
+def evaluate_run(
+    run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[str] = ALL_MEASURES
+) -> pd.DataFrame:
+    """Evaluate a run `qid docno`, in rank order, per topic of qrels `qid docno rel`.
 
     Returns:
-        One row per qrels topic with a relevant document, by qid. Columns: `nDCG@5 (Touché)`,
-        `<measure> condensed` (unjudged documents removed), `<measure> all` (unjudged documents
-        non-relevant), `Bpref`, and `judged@5`, `judged@10` (fractions of judged documents). If the
-        run lacks the topic, values are 0, except nDCG@5 (Touché), which is NaN, as it also is if no
+        One row per qrels topic with a relevant document, by qid, and a column per measure. If the
+        run lacks the topic, values are 0, except nDCG@5-touche, which is NaN, as it also is if no
         document in the top five is judged.
     """
     topics = get_evaluated_topics(qrels)
     run = run[run["qid"].isin(topics)]
-    qrels = qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
-    judged_run = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
-    columns = {TOUCHE_NDCG: compute_touche_ndcg(run, qrels, topics)}
-    for treatment, documents in ((CONDENSED, judged_run), (ALL, run)):
-        measures = compute_measures(MEASURES, documents, qrels, topics)
-        columns |= {f"{name} {treatment}": column for name, column in measures.items()}
-    columns[BPREF] = compute_bpref(judged_run, qrels, topics)
-    for depth in JUDGED_DEPTHS:
-        top_rows = run.groupby("qid").head(depth)
-        judged_counts = (
-            top_rows.merge(judged_run[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
-        )
-        columns[f"judged@{depth}"] = (
-            (judged_counts / top_rows.groupby("qid").size()).reindex(topics).fillna(0.0)
-        )
-    return pd.DataFrame(columns)
+    qrels = qrels.loc[qrels["qid"].isin(topics), ["qid", "docno", "rel"]]
+    names = {ir_measures.parse_measure(name): name for name in measures if name != TOUCHE_NDCG}
+    table = pd.DataFrame(0.0, topics, [*names.values()])
+    judgments = qrels.set_axis(["query_id", "doc_id", "relevance"], axis="columns")
+    is_exact = bool((qrels["rel"] % 1 == 0).all()) and qrels["rel"].max() <= MAX_GRADE
+    if not is_exact:  # trec_eval reads integers; a positive grade stays relevant
+        grades = np.ceil(qrels["rel"].clip(upper=1)) * np.floor(qrels["rel"]).clip(1, MAX_GRADE)
+        judgments["relevance"] = grades.astype(int)
+    # trec_eval sorts by score, and equal scores by docno
+    ranks = run.groupby("qid").cumcount().to_numpy(float)
+    documents = pd.DataFrame({"query_id": run["qid"], "doc_id": run["docno"], "score": -ranks})
+    for value in ir_measures.iter_calc([*names], judgments, documents) if len(run) else ():
+        table.at[value.query_id, names[value.measure]] = value.value
+    for measure in () if is_exact else names:
+        if measure.NAME == "nDCG" and measure.params.keys() <= {"cutoff", "judged_only"}:
+            ranking = run.merge(qrels) if measure.params.get("judged_only") else run
+            depth = measure.params.get("cutoff", len(run))
+            column = _compute_ndcg(ranking, qrels, depth).reindex(topics)
+            table[names[measure]] = column.fillna(0.0)
+    if TOUCHE_NDCG in measures:
+        table[TOUCHE_NDCG] = compute_touche_ndcg(run, qrels, topics)
+    return table[[*measures]]
 
 
 def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
@@ -83,77 +104,22 @@ def compute_touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
     if no document in the top five is judged. The run must be in rank order, grades must be at least
     0, and each topic must have a relevant document.
     """
-    top_rows = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
-    judged_top = top_rows.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
-    ideal = (
-        qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(TOUCHE_DEPTH)
-    )
-    return (_dcg(judged_top) / _dcg(ideal)).reindex(topics)
+    top_rows = run.groupby("qid", sort=False).head(TOUCHE_DEPTH)
+    judged_top = top_rows.merge(qrels[["qid", "docno"]])
+    values = _compute_ndcg(judged_top, qrels, TOUCHE_DEPTH).reindex(topics)
+    # trectools gives no value to a ranking without a relevant document
+    return values.where(values.notna() | ~topics.isin(judged_top["qid"]), 0.0)
 
 
-def _dcg(documents: pd.DataFrame) -> pd.Series:
-    """Compute DCG with linear gains per topic of documents `qid rel`, which must be in rank
-    order."""
-    ranks = documents.groupby("qid", sort=False).cumcount().to_numpy() + 1
-    return (documents["rel"] / np.log2(ranks + 1)).groupby(documents["qid"]).sum()
-
-
-def compute_measures(
-    measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
-) -> dict[str, pd.Series]:
-    """Compute each measure per topic, 0 if the run lacks the topic; `run` and `qrels` must contain
-    only `topics`."""
-    if run.empty:
-        return {name: pd.Series(0.0, index=topics) for name in measures}
-    trec_eval = _build_trec_eval(run, qrels, topics)
-    with warnings.catch_warnings():  # from trectools with pandas 2
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        columns = {name: measure(trec_eval).iloc[:, 0] for name, measure in measures.items()}
-    indices = range(len(topics))
-    return {
-        name: column.reindex(indices).fillna(0.0).set_axis(topics)
-        for name, column in columns.items()
-    }
-
-
-def compute_bpref(judged_run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
-    """Compute bpref per topic from a run's judged documents `qid docno rank score`.
-
-    If a topic has no document judged non-relevant, trectools divides by zero; bpref is then the
-    recall of relevant documents.
-    """
-    trectools_bpref = compute_measures(BPREF_MEASURE, judged_run, qrels, topics)["bpref"]
-    relevant_judgments = qrels[qrels["rel"] > 0]
-    lacks_non_relevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
-    retrieved_counts = (
-        judged_run.merge(relevant_judgments[["qid", "docno"]], on=["qid", "docno"])
-        .groupby("qid")
-        .size()
-    )
-    recall = (
-        (retrieved_counts / relevant_judgments.groupby("qid").size()).reindex(topics).fillna(0.0)
-    )
-    return pd.Series(np.where(lacks_non_relevant, recall, trectools_bpref), index=topics)
-
-
-def _build_trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
-    # Built in memory because trectools' qrels reader drops negative grades. Integer ids join
-    # faster.
+def _compute_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, depth: int) -> pd.Series:
+    """Compute nDCG with linear gains by topic with trectools; topics without a relevant document
+    in the run have no value."""
     trec_run = TrecRun()
+    trec_run.run_data = run[["qid", "docno"]].set_axis(["query", "docid"], axis="columns")
+    trec_run.run_data["score"] = 0.0
     trec_qrels = TrecQrel()
-    ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
-    run_ids, qrels_ids = np.split(ids, [len(run)])
-    trec_run.run_data = pd.DataFrame(
-        {"query": topics.get_indexer(pd.Index(run["qid"])), "q0": "Q0", "docid": run_ids, "rank": run["rank"].to_numpy(),
-         "score": run["score"].to_numpy(), "system": "run"}
-    )  # fmt: skip
-    trec_qrels.qrels_data = pd.DataFrame(
-        {
-            "query": topics.get_indexer(pd.Index(qrels["qid"])),
-            "q0": "0",
-            "docid": qrels_ids,
-            "rel": qrels["rel"].to_numpy(),
-        }
-    )
-    return TrecEval(trec_run, trec_qrels)
+    trec_qrels.qrels_data = qrels.set_axis(["query", "docid", "rel"], axis="columns")
+    with warnings.catch_warnings():  # from trectools with pandas 2
+        warnings.simplefilter("ignore")
+        values: pd.DataFrame = TrecEval(trec_run, trec_qrels).get_ndcg(depth, per_query=True)
+    return values.iloc[:, 0]

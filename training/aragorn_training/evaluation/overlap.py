@@ -85,7 +85,7 @@ def compute_overlap(
     unjudged = [qid for qid in topics if qid not in judged]
     if missing_qids:
         log.warning(
-            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5 (Touché)",
+            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5-touche",
             names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
         )  # fmt: skip
     unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]

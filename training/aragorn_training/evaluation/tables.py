@@ -10,7 +10,6 @@ import pandas as pd
 
 from aragorn.errors import InputError, UsageError, suggest
 from aragorn.storage.atomic_files import create_directory, write_atomic
-from aragorn_training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
     bootstrap_means,
@@ -25,7 +24,16 @@ TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]
 # topic sets over which means are computed
 ALL_TOPICS = "all judged"
 COMMON_TOPICS = "common"
-JUDGED_MEASURES = ("judged@5", "judged@10")
+ALPHA = 0.05  # level of significance after Holm's correction
+FORMATS = ("table", "csv", "json", "latex", "markdown")
+# texts of the best mean and of another one; of a significant gain and loss
+STYLES = {
+    "table": ("{}", "{}", "▲", "▼"),
+    "terminal": ("\033[1m{}\033[0m", "\033[0m{}\033[0m", "▲", "▼"),
+    "markdown": ("**{}**", "{}", "▲", "▼"),
+    "latex": (r"\textbf{{{}}}", "{}", r"$\blacktriangle$", r"$\blacktriangledown$"),
+}
+LATEX_ESCAPES = str.maketrans({character: f"\\{character}" for character in "_%&#$"})
 
 
 def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
@@ -36,30 +44,24 @@ def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.
         Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics`
         counts topics with a value.
     """
-    tables = {}
-    for (qrels, run, topic_set), table in _group_by_topic_set(values, overlaps).items():
-        means = bootstrap_means(table)
-        means.insert(0, "n_topics", table.notna().sum())
-        tables[qrels, run, topic_set] = means
-    return pd.concat(tables, names=["qrels", "run", "topic_set", "measure"])
-
-
-def _group_by_topic_set(
-    values: TopicValues, overlaps: Sequence[Overlap]
-) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Return the values per topic by qrels, run and topic set."""
-    by_topic_set = {}
     incomplete = {
         (overlap.qrels, overlap.run): overlap.common_topics
         for overlap in overlaps
         if overlap.missing_topics
     }
-    for qrels, tables in values.items():
-        for run, table in tables.items():
-            by_topic_set[qrels, run, ALL_TOPICS] = table
-            if (qrels, run) in incomplete:
-                by_topic_set[qrels, run, COMMON_TOPICS] = table.loc[incomplete[qrels, run]]
-    return by_topic_set
+    tables = {}
+    for qrels, by_run in values.items():
+        for run, table in by_run.items():
+            tables[qrels, run, ALL_TOPICS] = _tabulate_run(table)
+            if topics := incomplete.get((qrels, run)):
+                tables[qrels, run, COMMON_TOPICS] = _tabulate_run(table.loc[topics])
+    return pd.concat(tables, names=["qrels", "run", "topic_set", "measure"])
+
+
+def _tabulate_run(table: pd.DataFrame) -> pd.DataFrame:
+    means = bootstrap_means(table)
+    means.insert(0, "n_topics", table.notna().sum())
+    return means
 
 
 def tabulate_significance(values: TopicValues, baseline: str) -> pd.DataFrame:
@@ -90,98 +92,96 @@ def tabulate_topics(values: TopicValues) -> pd.DataFrame:
 
 
 def write_tables(
-    output: Path,
-    values: TopicValues,
-    overlaps: Sequence[Overlap],
-    significance: pd.DataFrame | None,
+    output: Path, means: pd.DataFrame, values: TopicValues, significance: pd.DataFrame | None
 ) -> None:
-    """Write means.csv, per_topic.csv and, unless `significance` is None, significance.csv to a
-    directory."""
+    """Write means.csv, per_topic.csv and, unless it is None, significance.csv to a directory."""
     create_directory(output)
-    tables = {"means": tabulate_means(values, overlaps), "per_topic": tabulate_topics(values)}
-    for name, table in (
-        tables | ({} if significance is None else {"significance": significance})
-    ).items():
-        write_csv(output / f"{name}.csv", table, 6, index=True)
+    tables = {"means": means, "per_topic": tabulate_topics(values), "significance": significance}
+    for name, table in tables.items():
+        if table is not None:
+            write_csv(output / f"{name}.csv", table, 6, index=True)
+
+
+def describe_tests(values: TopicValues, significance: pd.DataFrame | None) -> list[str]:
+    """Return warnings about few topics, and a sentence for each run that is not tested by the first
+    measure."""
+    lines = []
+    for qrels, by_run in values.items():
+        first = next(iter(by_run.values()))
+        lines.append(format_sample_size_warning(len(first)))
+        if significance is not None and len(by_run) > 1:
+            is_first = significance.index.get_level_values("measure") == first.columns[0]
+            tests = significance[is_first].droplevel("measure").loc[[qrels]].droplevel("qrels")
+            lines += describe_untested_runs(tests)
+    return [*dict.fromkeys(filter(None, lines))]
 
 
 def format_evaluation(
-    values: TopicValues,
-    overlaps: Sequence[Overlap],
-    significance: pd.DataFrame | None,
-    baseline: str | None,
+    means: pd.DataFrame, tests: pd.DataFrame | None, measures: Sequence[str], format_name: str
 ) -> str:
-    """Format overlaps, means and, unless `significance` is None, the tests against the baseline as
-    text."""
-    sections = ["\n".join(overlap.format_summary() for overlap in overlaps)]
-    for qrels in values:
-        by_run = {
-            run if topic_set == ALL_TOPICS else f"{run} (common topics)": table
-            for (label, run, topic_set), table in _group_by_topic_set(values, overlaps).items()
-            if label == qrels
-        }
-        warning = format_sample_size_warning(len(next(iter(by_run.values()))))
-        sections += [f"{qrels}\n{_tabulate_headline(by_run)}", _tabulate_trectools(by_run), warning]
-    if significance is not None and len(next(iter(values.values()))) < 2:
-        sections.append(f"{baseline} is the only run; no significance tests")
-    elif significance is not None:
-        sections += _format_tests(significance, str(baseline))
-    return "\n\n".join(filter(None, sections))
+    """Format means and, if any, tests, as `tabulate_means` and `tabulate_significance` do.
 
-
-def _tabulate_headline(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Tabulate the nDCG@5 variants with intervals, topic counts and judged fractions, one row per
-    run."""
-    rows = {}
-    for run, table in tables.items():
-        means = bootstrap_means(table[[*HEADLINE_MEASURES]])
-        row = {
-            measure: _format_mean(*values)
-            for measure, values in zip(HEADLINE_MEASURES, means.to_numpy(), strict=True)
-        }
-        row |= {
-            "topics": str(len(table)),
-            "topics (Touché)": str(table[HEADLINE_MEASURES[0]].notna().sum()),
-        }
-        rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in JUDGED_MEASURES}
-    return pd.DataFrame(rows).T.rename_axis("run").to_string()
-
-
-def _format_mean(mean: float, low: float, high: float) -> str:
-    return format_value(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
-
-
-def _tabulate_trectools(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Tabulate the means of trectools' measures and bpref, one row per run and treatment of
-    unjudged documents."""
-    rows = {}
-    for run, table in tables.items():
-        means = table.mean()
-        for treatment in (CONDENSED, ALL):
-            treatment_means = means[
-                [name for name in means.index if name.endswith(f" {treatment}")]
-            ]
-            rows[run, treatment] = pd.concat(
-                [treatment_means.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]]
-            )
-    return _format_table(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
-
-
-def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
-    """Format the tests of the headline measures, one text per qrels and measure."""
+    Formats `csv` and `json` have one row per qrels, run, topic set and measure. The others have one
+    table per qrels and one row per run, best first by the first measure, whose interval is given;
+    the best means are bold, and ▲ and ▼ mark significant differences from the baseline.
+    """
+    table = means.reset_index()
+    table = table[table["measure"].isin(measures)]
+    if tests is not None:
+        columns = ["difference", "p_t_holm", "p_randomisation_holm"]
+        differences = tests[columns].assign(topic_set=ALL_TOPICS).reset_index()
+        table = table.merge(differences, how="left")
+    if format_name == "csv":
+        return table.to_csv(index=False, float_format="%.6f", lineterminator="\n").rstrip()
+    if format_name == "json":
+        return str(table.to_json(orient="records", indent=1, double_precision=6))
     sections = []
-    for (qrels, measure), table in significance.groupby(level=["qrels", "measure"], sort=False):
-        if measure in HEADLINE_MEASURES:
-            by_run = table.droplevel(["qrels", "measure"]).rename_axis(
-                f"{qrels}: {measure} vs. {baseline}"
-            )
-            sections.append(_format_table(by_run, 4))
-            sections += describe_untested_runs(by_run)
-    return sections
+    for qrels, rows in table.groupby("qrels", sort=False):
+        cells = _build_cells(rows.copy(), measures, STYLES[format_name])
+        sections.append(f"{qrels}, {rows['n_topics'].max()} topics\n{_render(cells, format_name)}")
+    return "\n\n".join(sections)
 
 
-def _format_table(table: pd.DataFrame, digits: int = 3) -> str:
-    return table.to_string(float_format=lambda value: f"{value:.{digits}f}", na_rep="")
+def _build_cells(
+    table: pd.DataFrame, measures: Sequence[str], style: tuple[str, str, str, str]
+) -> pd.DataFrame:
+    """Return the texts of runs (rows): the first measure with its interval, `n`, other measures."""
+    best, normal, better, worse = style
+    is_complete = table["topic_set"] == ALL_TOPICS
+    table["run"] += np.where(is_complete, "", " (common topics)")
+    means = table["mean"].where(is_complete)
+    is_best = means == means.groupby(table["measure"]).transform("max")
+    text = table["mean"].map(format_value)
+    table["cell"] = np.where(is_best, text.map(best.format), text.map(normal.format))
+    if "difference" in table:
+        is_significant = table["p_randomisation_holm"] < ALPHA
+        is_better = table["difference"] > 0
+        table["cell"] += np.where(is_significant, np.where(is_better, better, worse), "")
+    first = table[table["measure"] == measures[0]].set_index("run")
+    cells = table.pivot(index="run", columns="measure", values="cell")[[*measures]]
+    bounds = first[["ci_low", "ci_high"]].dropna()
+    intervals = [f" [{low:.3f}, {high:.3f}]" for low, high in bounds.to_numpy()]
+    cells.loc[bounds.index, measures[0]] += intervals
+    cells.insert(1, "n", first["n_topics"].astype(str).map(normal.format))
+    cells = cells.rename(columns={measures[0]: f"{measures[0]} [95 % interval]"})
+    order = first.assign(is_short=first["n_topics"] < first["n_topics"].max())
+    order = order.sort_values(["is_short", "mean"], ascending=[True, False], kind="stable")
+    return cells.loc[order.index].rename_axis(index=None, columns="run")
+
+
+def _render(cells: pd.DataFrame, format_name: str) -> str:
+    if format_name == "markdown":
+        header = ["run", *cells.columns]
+        rows = [header, ["---"] * len(header), *cells.reset_index().to_numpy().tolist()]
+        return "\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    if format_name == "latex":
+        names = [name.translate(LATEX_ESCAPES) for name in cells.index]
+        headers = [name.translate(LATEX_ESCAPES) for name in cells.columns]
+        escaped = cells.set_axis(names).set_axis(headers, axis="columns")
+        return str(escaped.to_latex(escape=False, column_format="l" + "r" * len(headers))).rstrip()
+    if format_name == "terminal":  # all cells have escape sequences of the same length
+        cells = cells.rename(columns=STYLES[format_name][1].format)
+    return str(cells.to_string())
 
 
 def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:

@@ -36,9 +36,7 @@ from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import similarity as run_similarity
 from aragorn_training.evaluation.evaluate import (
-    ALL,
     BPREF,
-    CONDENSED,
     HEADLINE_MEASURES,
     evaluate_run,
 )
@@ -49,7 +47,6 @@ from aragorn_training.evaluation.significance import (
     compare_with_baseline,
     format_sample_size_warning,
 )
-from aragorn_training.evaluation.tables import JUDGED_MEASURES
 from aragorn_training.fitting.learning_curve import plot
 from aragorn_training.paths import REPORT_TEMPLATE
 from aragorn_training.report.highlighting import (
@@ -70,10 +67,11 @@ MEASURE = "nDCG@5"
 FULL_TEXT_SYSTEM = "bm25_arguments"  # compared with BM25 over conclusions
 CONCLUSION_SYSTEM = get_stage_name(CONCLUSION_BM25)
 UNJUDGED_TREATMENTS = {
-    CONDENSED: "unjudged documents removed before the cut-off",
-    ALL: "unjudged documents count as non-relevant",
+    "(judged_only=True)": "unjudged documents removed before the cut-off",
+    "": "unjudged documents count as non-relevant",
 }
-OTHER_MEASURES = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
+OTHER_MEASURES = ("nDCG{}@10", "nDCG{}@25", "AP{}", "RR{}", "P{}@5", "Rprec{}")
+JUDGED_MEASURES = ("Judged@5", "Judged@10")
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _render(inputs: Sequence[Path], **variables: Any) -> str:
     )
     return environment.get_template(REPORT_TEMPLATE.name).render(
         measure=MEASURE,
-        columns=OTHER_MEASURES,
+        columns=[name.format("") for name in OTHER_MEASURES],
         headlines=HEADLINE_MEASURES,
         top_k=TOP_K,
         shade_levels=SHADE_LEVELS,
@@ -183,11 +181,9 @@ def _build_result_sections(
 ) -> dict[str, Any]:
     """Build the template variables of the tables of measures, and of the plot of differences from
     the primary system."""
-    baseline = values[primary][f"{MEASURE} all"]
+    baseline = values[primary][MEASURE]
     differences = {
-        system: values[system][f"{MEASURE} all"] - baseline
-        for system in systems
-        if system != primary
+        system: values[system][MEASURE] - baseline for system in systems if system != primary
     }
     return {
         "rows": _build_headline_rows(systems, primary, values),
@@ -299,10 +295,10 @@ def _build_measures_table(
 ) -> dict[str, Any]:
     """Build the table of OTHER_MEASURES and bpref for one treatment of unjudged documents, sorted
     by nDCG@5."""
-    measures = [*(f"{name} {treatment}" for name in OTHER_MEASURES), BPREF]
+    measures = [*(name.format(treatment) for name in OTHER_MEASURES), BPREF]
     rows = [
         {"system": system, "means": [values[system][measure].mean() for measure in measures]}
-        for system in _sort_by_measure(systems, f"{MEASURE} {treatment}", values)
+        for system in _sort_by_measure(systems, f"nDCG{treatment}@5", values)
     ]
     return {"treatment": treatment, "description": description, "rows": rows}
 
@@ -438,7 +434,7 @@ def _build_topic_reports(
     for qid, query in zip(dataset.topics["qid"], dataset.topics["query"], strict=True):
         if qid not in candidate_recall.index:
             continue
-        scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
+        scores = {system: table.loc[qid, MEASURE] for system, table in values.items()}
         rows = [
             [
                 _build_cell(top_documents[system].get(qid), rank, grades, extremes, documents, qid)

@@ -15,23 +15,20 @@ from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, TOUCHE_NDCG
+from aragorn_training.evaluation.evaluate import COMPACT_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
 from aragorn_training.formatting import format_value
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
 
 BASELINE = "dirichlet"
-MEASURES = (*HEADLINE_MEASURES, BPREF, "judged@5")  # of all systems
+MEASURES = COMPACT_MEASURES  # of all systems
 # protocols
 NESTED = "nested"
 HELD_OUT = "held-out"
 SELECTED = "selected"
-# of MEASURES after the first
-MEASURE_HEADERS = ("nDCG@5 judged-only", "nDCG@5", "Bpref", "Judged@5")
-BEST_HEADERS = ("nDCG@5 (Touché) [95 % CI]", "judged-only", "all")
+BEST_HEADERS = (f"{TOUCHE_NDCG} [95 % CI]", *HEADLINE_MEASURES[1:])
 N_BEST = 6  # number of systems in the main README
 MAP = "MAP@20"
-TOUCHE = ("nDCG@5 (Touché)", "nDCG@5 condensed", "nDCG@5 all")
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
 PUBLISHED_ROWS = {  # network → row of table 4.2 of Entezari 2020
     "gru": "GRU", "drmm": "DRMM", "knrm": "KNRM", "conv_knrm": "CKNRM", "snrm": "SNRM", "vanilla_bert": "Vanilla BERT",
@@ -49,7 +46,7 @@ ENRICHMENTS = {  # file → names of the reported enrichments
     "enrichment_deepct.csv": ("none", "deepct"),
     "enrichment_targer.csv": ("targer_essays",),
 }
-ENRICHMENT_MEASURES = (*TOUCHE[:2], "Bpref")
+ENRICHMENT_MEASURES = (*HEADLINE_MEASURES[:2], "Bpref")
 ALPHA = 0.05  # level of significance after Holm's correction
 
 
@@ -107,7 +104,7 @@ def format_results_tables(results: Path = RESULTS) -> str:
     tables = []
     for year, rows in _load_rows(results).items():
         n_topics = max(row["n"] for row in rows)
-        header = [f"system ({year})", "family", "protocol", BEST_HEADERS[0], "n", *MEASURE_HEADERS]
+        header = [f"system ({year})", "family", "protocol", BEST_HEADERS[0], "n", *MEASURES[1:]]
         columns = ["name", "family", "protocol", "interval", "n", *MEASURES[1:]]
         ordered_rows = sorted(rows, key=lambda row: (row["n"] < n_topics, -row["mean"]))
         cells = [[str(row[column]) for column in columns] for row in ordered_rows]
@@ -116,7 +113,7 @@ def format_results_tables(results: Path = RESULTS) -> str:
 
 
 def format_best_table(results: Path = RESULTS) -> str:
-    """Format the N_BEST systems by nDCG@5 (Touché) on the tuning year, with their results on all
+    """Format the N_BEST systems by nDCG@5-touche on the tuning year, with their results on all
     years."""
     rows_by_year = _load_rows(results)
     *_, tuning_year = rows_by_year
@@ -212,10 +209,11 @@ def format_collection_table(results: Path = RESULTS) -> str:
 
 
 def _format_exclusion(results: Path) -> str:
-    """Format nDCG@5 (all) of 2021 with and without the unconfirmed texts."""
+    """Format nDCG@5 of 2021 with and without the unconfirmed texts."""
     tables = [_read(results / f"{name}.csv") for name in ("systems", "systems_excluded")]
     selections = [
-        table[(table["year"] == 2021) & (table["measure"] == TOUCHE[2])] for table in tables
+        table[(table["year"] == 2021) & (table["measure"] == HEADLINE_MEASURES[2])]
+        for table in tables
     ]
     means, means_without = (table.set_index("system")["mean"] for table in selections)
     changes = [
@@ -223,7 +221,7 @@ def _format_exclusion(results: Path) -> str:
         for name in ("fusion", "dirichlet")
     ]
     return (
-        f"Without the unconfirmed texts, nDCG@5 (all) of 2021 is {' and '.join(changes)}, and changes by at most "
+        f"Without the unconfirmed texts, nDCG@5 of 2021 is {' and '.join(changes)}, and changes by at most "
         f"{(means_without - means).abs().max():.3f} for any system (`systems_excluded.csv`)."
     )
 
@@ -238,11 +236,13 @@ def format_fusion_table(results: Path = RESULTS) -> str:
         table = _read(results / f"{file}.csv")
         changes = table[table["ci_low"].notna()]
         for name, values in changes.groupby(column, sort=False):
-            cells = values.set_index("measure").loc[list(TOUCHE)].to_dict("records")
+            cells = values.set_index("measure").loc[list(HEADLINE_MEASURES)].to_dict("records")
             interval = f"[{cells[0]['ci_low']:+.3f}, {cells[0]['ci_high']:+.3f}]"
             differences = [f"{cell['difference']:+.3f}{_format_mark(cell)}" for cell in cells]
             rows.append([f"{prefix}`{name}`", differences[0], interval, *differences[1:]])
-    return _format_table(["change", TOUCHE[0], "95 % interval", *TOUCHE[1:]], rows)
+    return _format_table(
+        ["change", HEADLINE_MEASURES[0], "95 % interval", *HEADLINE_MEASURES[1:]], rows
+    )
 
 
 def format_enrichments_table(results: Path = RESULTS) -> str:
@@ -299,12 +299,14 @@ def format_trials_table(results: Path = RESULTS) -> str:
         selected = table[(table["row"] == SELECTED) & (table["measure"] == MAP)]
         for (trial, network), values in selected.groupby(["trial", "network"], sort=False):
             score = _format_deviation(values["value"].mean() / 100, values["value"].std() / 100, 3)
-            touche = [format_value(means[name].get(trial)) for name in TOUCHE[:2]]
+            touche = [format_value(means[name].get(trial)) for name in HEADLINE_MEASURES[:2]]
             theirs = float(published[PUBLISHED_ROWS[str(network)], MAP]) / 100
             rows.append(
                 [f"`{trial}`", str(values["seed"].nunique()), score, f"{theirs:.3f}", *touche]
             )
-    return _format_table(["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *TOUCHE[:2]], rows)
+    return _format_table(
+        ["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *HEADLINE_MEASURES[:2]], rows
+    )
 
 
 def format_candidates_table(results: Path = RESULTS) -> str:

@@ -38,7 +38,7 @@ INDEX_SETTINGS = IndexSettings(stemmer="porter")
 # names in training/aragorn_training/configs/grids
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
 TESTS = ["p_t", "p_randomisation"]
-MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
+MEASURES = (*HEADLINE_MEASURES, "nDCG(judged_only=True)@25", "nDCG@25", BPREF)
 
 
 @dataclass(frozen=True, kw_only=True)

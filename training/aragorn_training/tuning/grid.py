@@ -28,8 +28,9 @@ from aragorn_training import configs
 from aragorn_training.cards import JUDGED_CREDIT, write_fitted
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (
+    AP,
     BPREF,
-    HEADLINE_MEASURES,
+    JUDGED,
     evaluate_run,
     get_evaluated_topics,
 )
@@ -38,16 +39,21 @@ from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from aragorn_training.mapping import map_cached
+from aragorn_training.options import SELECTION_MEASURES
 
 VERSION = 1  # of the measures of the same rankings
 
 log = logging.getLogger(__name__)
 
-# the user chooses the one that selects the grid point
-SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")
 # cached per point and topic
-STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF, "judged@5")
-TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
+STORED_MEASURES = (
+    *SELECTION_MEASURES,
+    "nDCG@25",
+    "nDCG(judged_only=True)@25",
+    BPREF,
+    JUDGED,
+)
+TIE_BREAKER = AP  # breaks ties; remaining ties go to the earlier point
 
 
 @dataclass(frozen=True)
@@ -244,7 +250,7 @@ def _evaluate_point(
 ) -> np.ndarray:
     """Rank with a point's parameters; return values (topics, STORED_MEASURES)."""
     ranking = rank_at_point(point, retrieval)
-    return evaluate_run(ranking, judged.qrels)[list(STORED_MEASURES)].to_numpy()
+    return evaluate_run(ranking, judged.qrels, STORED_MEASURES).to_numpy()
 
 
 def get_selection_columns(selection_measure: str) -> list[int]:

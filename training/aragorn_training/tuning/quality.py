@@ -39,11 +39,8 @@ from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
-from aragorn_training.tuning.grid import (
-    SELECTION_MEASURES,
-    STORED_MEASURES,
-    encode_grid,
-)
+from aragorn_training.options import SELECTION_MEASURES
+from aragorn_training.tuning.grid import STORED_MEASURES, encode_grid
 
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
 # weights of quality; the weight of relevance is 1
@@ -144,7 +141,7 @@ VERSION = 1  # of quality scores of the same pairs
 
 log = logging.getLogger(__name__)
 
-RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5 all")
+RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
 PARAMETERS = ["depth", "weight"]
 ORIGINAL_ORDER = "original order"
@@ -327,9 +324,7 @@ def evaluate_touche_topics(
     judgments = pd.concat(
         [qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))]
     )
-    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[
-        list(STORED_MEASURES)
-    ].to_numpy()
+    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments, STORED_MEASURES).to_numpy()
     return values.reshape(len(POINTS), -1, len(STORED_MEASURES)).swapaxes(0, 1)
 
 

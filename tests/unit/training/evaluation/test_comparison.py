@@ -1,6 +1,5 @@
 """Comparison of two runs: moved documents, score differences and differences of measures."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -41,7 +40,7 @@ def test_changes_are_counted_per_topic() -> None:
     assert (comparison.max_score_difference, comparison.max_score_gap) == (1.0, 1.0)
     assert comparison.format_summary().splitlines() == [
         "topics: 2 in both runs", "topics only in a (1): 8", "topics only in b (1): 9",
-        "documents in both runs: 6; largest score difference: 1", "rankings: 1 of 2 differ, first at rank 2",
+        "documents in both runs: 6; largest score difference: 1", "1 of 2 rankings differ, first at rank 2",
         "rank correlation of documents in both runs (Spearman): mean 0.750, lowest 0.500 (topic 1)",
         "documents moved: 2, entered: 1, left: 1", "score differences in a between both ranks of a moved document: ≤ 1",
     ]  # fmt: skip
@@ -50,7 +49,7 @@ def test_changes_are_counted_per_topic() -> None:
 def test_scores_may_differ_in_identical_rankings() -> None:
     comparison = compare(make_run({"1": "ab"}), make_run({"1": "ab"}, b=8.25))
     assert comparison.format_summary().splitlines()[1:] == [
-        "documents in both runs: 2; largest score difference: 0.25", "rankings: identical; 1 score differs by at most 0.25",
+        "documents in both runs: 2; largest score difference: 0.25", "equal rankings; 1 score differs by at most 0.25",
     ]  # fmt: skip
 
 
@@ -84,28 +83,59 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
     table = pd.read_csv(tmp_path / "measures.csv", index_col="measure")
     # The relevant document is at ranks 1, 1, 2 in the first run and 1, 2, 1 in the second.
     assert table.loc[
-        "MRR all", ["n", "a", "b", "difference", "better", "worse", "tied"]
+        "RR", ["n", "a", "b", "difference", "better", "worse", "tied"]
     ].tolist() == pytest.approx([3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6)
-    assert table.loc["MRR all", "low"] < 0 < table.loc["MRR all", "high"]
+    assert table.loc["RR", "low"] < 0 < table.loc["RR", "high"]
     topics = pd.read_csv(tmp_path / "topics.csv")
     assert topics["moved"].tolist() == [2, 3, 3]
-    assert topics["Δ nDCG@5 all"].tolist() == pytest.approx([0, -0.36907, 0.36907], abs=1e-5)
+    assert topics["Δ nDCG@5"].tolist() == pytest.approx([0, -0.36907, 0.36907], abs=1e-5)
     output = capsys.readouterr().out
-    assert "rankings: 3 of 3 differ, first at rank 1" in output
+    assert "3 of 3 rankings differ, first at rank 1" in output
     assert "\na: a, b: b\ndifference: mean of b - a over n topics" in output
-    for directory, names in {
-        "x": {"run": "a", "a": "a", "b": "b"},
-        "y": {"run": "b", "a": "b", "b": "b", "c": "b"},
-    }.items():
-        for name, source in names.items():
-            (tmp_path / directory).mkdir(exist_ok=True)
-            shutil.copy(tmp_path / f"{source}.txt", tmp_path / directory / f"{name}.txt")
-    x, y = tmp_path / "x", tmp_path / "y"
-    assert main(["compare", str(x), str(y)]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith(
-        f"{x}: run.txt is compared\n{y}: run.txt is compared\ntopics: 3 in both runs\n"
-    )
-    assert output.endswith(
-        f"\nother runs, identical: b.txt\nother runs, different: a.txt\nother runs, only in {y}: c.txt\n"
-    )
+
+
+def write_runs(directory: Path, **rankings: str) -> str:
+    """Write runs of one topic, tagged with their names, to files <team>-<system>.txt."""
+    directory.mkdir()
+    for system, docnos in rankings.items():
+        lines = [
+            f"1 Q0 {docno} {rank} {-rank} t-{system}\n" for rank, docno in enumerate(docnos, 1)
+        ]
+        (directory / f"t-{system}.txt").write_text("".join(lines))
+    return str(directory)
+
+
+def test_directories_are_compared_by_system(tmp_path: Path, capsys: Capture) -> None:
+    first = write_runs(tmp_path / "x", bm25="abc", knrm="abc", sbert="abc", snrm="abc", gru="a")
+    second = write_runs(tmp_path / "y", bm25="abc", knrm="acb", sbert="xyz", snrm="abc", drmm="a")
+    scores = (tmp_path / "y" / "t-snrm.txt").read_text()
+    (tmp_path / "y" / "t-snrm.txt").write_text(scores.replace(" -3 ", " -3.5 "))
+    assert main(["compare", first, second]) == 0
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
+        ["bm25", "equal bytes"],
+        ["drmm", "only in y"],
+        ["gru", "only in x"],
+        ["knrm", "1 of 1 rankings differ, first at rank 2"],
+        ["sbert", "no document in common"],
+        ["snrm", "equal rankings; 1 score differs by at most 0.5"],
+    ]
+    assert main(["compare", first, second, "--system", "knrm"]) == 0
+    assert capsys.readouterr().out.startswith("topics: 1 in both runs\ndocuments in both runs: 3;")
+    files = [f"{first}/t-knrm.txt", f"{second}/t-bm25.txt"]
+    assert main(["compare", *files]) == 0
+    assert capsys.readouterr().out.startswith("different systems: t-knrm and t-bm25\ntopics: 1")
+    for flags, message in (
+        ([first, second, "-o", first], "add --system NAME"),
+        ([first, second, "--system", "krnm"], "no run of this system; did you mean 'knrm'?"),
+        ([*files, "--system", "knrm"], "--system applies to two directories"),
+    ):
+        assert main(["compare", *flags]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_runs_without_a_system_are_compared_by_file_name(tmp_path: Path, capsys: Capture) -> None:
+    for name in ("x", "y"):
+        write_runs(tmp_path / name, a="abc")
+        (tmp_path / name / "t-a.txt").rename(tmp_path / name / "run.txt")
+    assert main(["compare", str(tmp_path / "x"), str(tmp_path / "y")]) == 0
+    assert capsys.readouterr().out == "run  equal bytes\n"

@@ -1,5 +1,8 @@
-"""Tests of evaluation: hand-computed values, ir_measures, and unusual runs and qrels."""
+"""Tests of evaluation: hand-computed values, trectools, names of measures, and unusual runs and
+qrels."""
 
+import re
+import warnings
 from collections.abc import Callable
 from math import log2
 from pathlib import Path
@@ -7,32 +10,37 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
+from trectools import TrecEval, TrecQrel, TrecRun
 
+from aragorn.errors import UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.evaluation.evaluate import (
-    ALL,
-    BPREF,
-    CONDENSED,
+    ALL_MEASURES,
     HEADLINE_MEASURES,
+    MAX_GRADE,
     evaluate_run,
+    parse_measure,
 )
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG as TOUCHE
 from tests.conftest import REAL_DATA, make_argument
 
 Judgments = list[tuple[str, str, int]]
+JUDGED_ONLY = "nDCG(judged_only=True)@5"
 QRELS = "1 0 a 2\n1 0 b 0\n1 0 c 1\n1 0 d -2\n1 0 e 1\n2 0 f 1\n3 0 g 0\n4 0 h 2\n"
 # Topic 1 ranks spam, unjudged, grade 1, unjudged, grade 2, grade 1; topic 2 has nothing relevant;
 # topic 4 is not in the run.
 RUN = "1 Q0 d 1 9 t\n1 Q0 x 2 8 t\n1 Q0 c 3 7 t\n1 Q0 y 4 6 t\n1 Q0 a 5 5 t\n1 Q0 e 6 4 t\n2 Q0 z 1 1 t\n3 Q0 g 1 1 t\n"
-MEASURES = {
-    **{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)},
-    "MAP": AP,
-    "MRR": RR,
-    "P@5": P @ 5,
-    "Rprec": Rprec,
+MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
+    **{
+        f"nDCG@{depth}": lambda scorer, depth=depth: scorer.get_ndcg(depth, per_query=True)
+        for depth in (5, 10, 25)
+    },
+    "AP": lambda scorer: scorer.get_map(per_query=True, trec_eval=False),
+    "RR": lambda scorer: scorer.get_reciprocal_rank(per_query=True, trec_eval=False),
+    "Rprec": lambda scorer: scorer.get_rprec(per_query=True, trec_eval=False),
+    "P@5": lambda scorer: scorer.get_precision(5, per_query=True, trec_eval=False),
 }
 
 
@@ -48,21 +56,21 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
     run, qrels = read_files(tmp_path, QRELS, RUN)
     result = evaluate_run(run, qrels)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
-    assert list(HEADLINE_MEASURES) == [TOUCHE, "nDCG@5 condensed", "nDCG@5 all"]
+    assert list(HEADLINE_MEASURES) == [TOUCHE, JUDGED_ONLY, "nDCG@5"]
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
     expected = {
         TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # unjudged documents are not replaced
-        "nDCG@5 all": (1 / log2(4) + 2 / log2(6)) / ideal,
-        "nDCG@5 condensed": (1 / log2(3) + 2 / log2(4) + 1 / log2(5)) / ideal,
-        "judged@5": 3 / 5,
-        "judged@10": 4 / 6,
+        "nDCG@5": (1 / log2(4) + 2 / log2(6)) / ideal,
+        JUDGED_ONLY: (1 / log2(3) + 2 / log2(4) + 1 / log2(5)) / ideal,
+        "Judged@5": 3 / 5,
+        "Judged@10": 4 / 6,
     }
     assert result.loc["1", list(expected)].to_dict() == pytest.approx(expected)
     assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
     assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document in the top five
     means = result.mean()
-    assert means[["nDCG@5 condensed", TOUCHE]].tolist() == pytest.approx(
-        [expected["nDCG@5 condensed"] / 3, expected[TOUCHE]]
+    assert means[[JUDGED_ONLY, TOUCHE]].tolist() == pytest.approx(
+        [expected[JUDGED_ONLY] / 3, expected[TOUCHE]]
     )
     # no judged topic
     assert (evaluate_run(run.assign(qid="7"), qrels).drop(columns=TOUCHE) == 0).all(axis=None)
@@ -92,8 +100,26 @@ def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
+def score_with_trectools(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
+    """Return trectools' scorer of a run in rank order, with integer ids."""
+    ids = {docno: number for number, docno in enumerate({*run["docno"], *qrels["docno"]})}
+    documents, judgments = TrecRun(), TrecQrel()
+    documents.run_data = pd.DataFrame(
+        {"query": run["qid"].astype(int), "q0": "Q0", "docid": run["docno"].map(ids), "system": "t"}
+    ).assign(rank=run.groupby("qid").cumcount() + 1, score=0.0)
+    judgments.qrels_data = pd.DataFrame(
+        {
+            "query": qrels["qid"].astype(int),
+            "q0": "0",
+            "docid": qrels["docno"].map(ids),
+            "rel": qrels["rel"],
+        }
+    )
+    return TrecEval(documents, judgments)
+
+
+@pytest.mark.parametrize(("seed", "factor"), [(0, 0.5), (1, 1), (2, 2 * MAX_GRADE), (3, 0.37)])
+def test_measures_equal_trectools(seed: int, factor: float, tmp_path: Path) -> None:
     run, judgments = simulate_task(seed)
     # all ranks 1 for even seeds
     shuffled = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)
@@ -101,7 +127,6 @@ def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
         f"{qid} Q0 {docno} {rank} {score} x\n"
         for qid, docno, rank, score in shuffled.itertuples(index=False)
     )
-    factor = 1 if seed else 0.5  # halved grades change no measure
     rows = (
         f"{qid} 0 {docno} {grade * factor if grade > 0 else grade}\n"
         for qid, docno, grade in judgments
@@ -112,25 +137,53 @@ def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
         == run.groupby("qid")["docno"].apply(list).to_dict()
     )
     result = evaluate_run(read, qrels)
-    grades = {(qid, docno): max(0, grade) for qid, docno, grade in judgments if grade != -1}
-    documents = {
-        ALL: [ScoredDoc(qid, docno, score) for qid, docno, _, score in run.itertuples(index=False)]
-    }
-    documents[CONDENSED] = [
-        document for document in documents[ALL] if (document.query_id, document.doc_id) in grades
-    ]
-    for treatment, ranking in documents.items():
-        reference = [Qrel(qid, docno, grade) for (qid, docno), grade in grades.items()]
-        values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], reference, ranking))
-        for name, measure in (MEASURES | {BPREF: Bpref}).items():
-            expected = (
-                values[values["measure"] == measure]
-                .set_index("query_id")["value"]
-                .reindex(result.index)
-                .fillna(0.0)
+    assert [*result] == [*ALL_MEASURES]
+    for treatment, ranking in {"": read, "(judged_only=True)": read.merge(qrels)}.items():
+        scorer = score_with_trectools(ranking[ranking["qid"].isin(result.index)], qrels)
+        for name, compute in MEASURES.items():
+            with warnings.catch_warnings():  # from trectools with pandas 2
+                warnings.simplefilter("ignore")
+                expected = compute(scorer).iloc[:, 0]
+            column = re.sub(r"^(\w+)", rf"\1{treatment}", name)
+            expected = expected.set_axis(expected.index.astype(str)).reindex(result.index)
+            np.testing.assert_allclose(
+                result[column], expected.fillna(0.0), rtol=0, atol=1e-12, err_msg=column
             )
-            column = name if name == BPREF else f"{name} {treatment}"
-            np.testing.assert_allclose(result[column], expected, rtol=0, atol=1e-9, err_msg=column)
+
+
+def test_bpref_matches_hand_computed_values(tmp_path: Path) -> None:
+    # of 3 relevant documents, c and a follow no and d, one of two judged non-relevant ones
+    run, qrels = read_files(tmp_path, QRELS, RUN)
+    assert evaluate_run(run, qrels, ["Bpref"])["Bpref"].tolist() == pytest.approx([0.5, 0, 0])
+    # without judged non-relevant documents: the recall of relevant ones
+    relevant = qrels[qrels["rel"] > 0]
+    assert evaluate_run(run, relevant, ["Bpref"]).loc["1", "Bpref"] == 1
+
+
+def test_any_measure_of_ir_measures_is_computed(tmp_path: Path) -> None:
+    run, qrels = read_files(tmp_path, QRELS, RUN)
+    names = [parse_measure(name) for name in ("P(rel=2)@5", "MAP", "nDCG@3", TOUCHE)]
+    assert names == ["P(rel=2)@5", "AP", "nDCG@3", TOUCHE]
+    values = evaluate_run(run, qrels, names)
+    assert [*values] == names
+    assert values["P(rel=2)@5"].tolist() == [0.2, 0, 0]
+    # a grade above 0 is relevant, and only grades of at least 2 are for rel=2
+    halves = evaluate_run(run, qrels.assign(rel=qrels["rel"] * 0.75), ["P@5", "P(rel=2)@5"])
+    assert halves.loc["1"].tolist() == [0.4, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nDCG@", "unknown measure 'nDCG@'"),
+        ("precision@5", "unknown measure 'precision@5'"),
+        ("nDCG@5 (Touché)", "or nDCG@5-touche"),
+        ("alpha_nDCG@5", "alpha_nDCG@5: needs a package"),
+    ],
+)
+def test_unknown_measures_are_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse_measure(name)
 
 
 def test_qrels_are_restricted_to_the_corpus(

@@ -177,7 +177,7 @@ def test_gains_and_best_networks_are_those_of_the_tables(figures: pd.DataFrame) 
             float(enriched["theirs"]) - float(original["theirs"])
         )
         assert gain["ours"] == pytest.approx(enriched["ours"] - original["ours"], abs=1e-5)
-        if measure == "nDCG@5 condensed":
+        if measure == "nDCG(judged_only=True)@5":
             candidates = [
                 figure
                 for figure in rows
@@ -204,10 +204,10 @@ def test_n_of_each_mean_follows_from_the_result_files(figures: pd.DataFrame) -> 
         assert (share - first["n"] / both["n"])[is_clear].abs().max() < 2e-4
     topics = (
         pd.read_csv(RESULTS / "systems_per_topic.csv")
-        .groupby(["system", "year", "protocol"])["nDCG@5 (Touché)"]
+        .groupby(["system", "year", "protocol"])["nDCG@5-touche"]
         .count()
     )
-    systems = pd.read_csv(RESULTS / "systems.csv").query("measure == 'nDCG@5 (Touché)'")
+    systems = pd.read_csv(RESULTS / "systems.csv").query("measure == 'nDCG@5-touche'")
     assert systems.set_index(["system", "year", "protocol"])["n"].to_dict() == topics.to_dict()
     means = figures[figures["ours_file"].str.match("enrichment|systems") & figures["ours"].notna()]
     years = {"2020": 49, "2021": 38, "2020 and 2021": 87}
@@ -253,7 +253,7 @@ def test_official_results_are_not_compared_with_those_of_the_excerpt(
         "SNRM": "snrm",
         "Aggregation": "ensemble_thesis",
     }.items():
-        assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5 (Touché)"])
+        assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5-touche"])
 
 
 def test_settings_are_those_of_checkpoints_and_recipes() -> None:

@@ -113,8 +113,8 @@ def test_rankings_are_described(make_input: Callable[..., Path], tmp_path: Path)
         ("candidates", "all", "maximum"): "4.0000",
         ("first document", "gru", "conclusion"): "Corporal punishment d", ("first document", "knrm", "docno"): "a",
         ("similarity", "gru, knrm", "jaccard"): "1.0000", ("similarity", "gru, knrm", "spearman"): "-1.0000",
-        ("evaluation", "knrm", "nDCG@5 (Touché)"): "1.0000", ("evaluation", "ensemble", "nDCG@5 (Touché)"): "1.0000",
-        ("evaluation", "gru", "nDCG@5 (Touché)"): "0.6309",
+        ("evaluation", "knrm", "nDCG@5-touche"): "1.0000", ("evaluation", "ensemble", "nDCG@5-touche"): "1.0000",
+        ("evaluation", "gru", "nDCG@5-touche"): "0.6309",
     }  # fmt: skip
     assert {key: table[key] for key in expected} == expected
     assert len([*(work / "results").glob("networks_*.png")]) == 5

@@ -55,7 +55,7 @@ EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the text length in SNRM
 # numbers of unjudged documents labelled 0 in the fit of a learned fusion
 UNJUDGED_PER_TOPIC = (0, 10, 30, 100)
 GRIDS = (LexicalParameters, LatentParameters)  # parameters of which all points are ranked
-SELECTION_COLUMNS = get_selection_columns("nDCG@5 all")
+SELECTION_COLUMNS = get_selection_columns("nDCG@5")
 
 # mask of training topics (topics,) → values (topics, STORED_MEASURES)
 TunedSystem = Callable[[np.ndarray], np.ndarray]
