@@ -28,8 +28,6 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
-from aragorn.fusion.quality import QualityInterpolation
-from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.index import dense, inverted, latent, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet
@@ -57,6 +55,8 @@ from aragorn.storage.checkpoint_directory import (
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
+from aragorn.systems.quality import QualityInterpolation
+from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.index_terms import Fields
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser

@@ -21,9 +21,6 @@ import torch
 
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
-from aragorn.fusion import quality, weighted_sum
-from aragorn.fusion.quality import QualityInterpolation
-from aragorn.fusion.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.index import conclusions, dense, inverted, latent, lexical, weighting
 from aragorn.index.conclusions import ConclusionIndex
 from aragorn.index.latent import LatentIndex, build_latent_index
@@ -44,9 +41,12 @@ from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.pipeline.retrieval import Stage
 from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.systems import quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.dense import DenseConclusionStage
 from aragorn.systems.fusion import FusionStage
+from aragorn.systems.quality import QualityInterpolation
+from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text import index_terms, normalisation, passages, surface_tokens, tokenisers
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser

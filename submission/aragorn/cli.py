@@ -1,12 +1,15 @@
-"""Parse arguments, set up logging and map exceptions to exit codes."""
+"""Parse arguments, set up logging and standard streams, and map exceptions to exit codes."""
 
 import argparse
 import copy
+import io
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, TextIO
 
 from aragorn.errors import (
     CheckpointError,
@@ -16,9 +19,7 @@ from aragorn.errors import (
     escape_unprintable,
 )
 from aragorn.options import Command, Group, add_arguments, build_options
-from aragorn.progress import configure_logging
-from aragorn.standard_streams import handle_stream_errors
-from aragorn.timing import pause_gc
+from aragorn.progress import configure_logging, pause_gc
 
 Handler = Callable[[argparse.Namespace], None]
 DIRECTORIES = {  # options of directories, and the exception if one cannot be used
@@ -125,3 +126,45 @@ class Commands:
             formatter_class=_HelpFormatter, allow_abbrev=False,
         )  # fmt: skip
         return parser
+
+
+@contextmanager
+def handle_stream_errors() -> Iterator[None]:
+    """Replace characters that stdin or stdout cannot decode or encode; handle write errors as
+    `_CheckedStream` does."""
+    for stream in (sys.stdin, sys.stdout):  # stderr escapes such characters by default
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    streams: tuple[Any, Any] = (
+        _CheckedStream(sys.stdout, is_required=True),
+        _CheckedStream(sys.stderr, is_required=False),
+    )
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        yield
+
+
+class _CheckedStream:
+    """Unbuffered text stream that, if writing fails, is connected to the null device."""
+
+    def __init__(self, stream: TextIO, is_required: bool) -> None:
+        self._stream = stream
+        self._is_required = is_required
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        """Write and flush a text; if a required stream fails, raise OutputError, or SystemExit if
+        its pipe is closed."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError as error:
+            # Python would report the error again when it flushes the stream at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if not self._is_required:
+                return
+            if isinstance(error, BrokenPipeError):  # e.g. `| head`
+                raise SystemExit(0) from None
+            message = f"standard output: cannot be written ({error.strerror}); redirect it to a writable file"
+            raise OutputError(message) from None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aragorn.engine.device import count_threads
-from aragorn.engine.factory import open_chosen_engine
 from aragorn.errors import (
     InputError,
     OutputError,
@@ -22,7 +21,7 @@ from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_
 from aragorn.output.runs import check_tag, format_run
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
-from aragorn.pipeline.session import Session, open_session
+from aragorn.pipeline.session import Session, open_chosen_engine, open_session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory
 from aragorn.systems import catalogue

@@ -25,8 +25,8 @@ from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import WordPieceTokeniser
-from aragorn.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import (
     load_collection,

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
-from aragorn.engine.factory import open_engine
 from aragorn.engine.ray_engine import RayEngine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
@@ -21,6 +20,7 @@ from aragorn.index.dense import encode_shard
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.session import open_engine
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_parts, open_retrieval, sample_rows

@@ -35,7 +35,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.models.bert import Encoder
 from aragorn.models.padding import TokenIds, pad
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.timing import Stopwatch
+from aragorn.progress import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, sample_premises, sample_rows
 

@@ -14,14 +14,14 @@ from tira.check_format import check_format
 
 from aragorn import __version__
 from aragorn.__main__ import main
-from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.output.source_code import describe_source_code
+from aragorn.progress import Stopwatch
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from aragorn.systems.neural import RerankStage
-from aragorn.timing import Stopwatch
+from aragorn.systems.weighted_sum import WeightedSum
 from tests.conftest import read_files
 
 
@@ -276,7 +276,7 @@ def test_clone_is_neither_written_nor_replaced_by_variables_of_git(
 
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
-    monkeypatch.setattr("aragorn.timing.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("aragorn.progress.time.monotonic", lambda: next(clock))
     stopwatch = Stopwatch()
     with stopwatch.stage("outer"), stopwatch.stage("inner"):
         pass

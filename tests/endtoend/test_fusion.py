@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from aragorn.__main__ import main as aragorn
-from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
@@ -19,6 +18,7 @@ from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.fusion import LearnedFusionStage
+from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run

@@ -20,12 +20,12 @@ from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine import ray_engine
 from aragorn.engine.base import CPU
-from aragorn.engine.factory import open_engine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
 from aragorn.paths import PACKAGE_DIR
+from aragorn.pipeline.session import open_engine
 from aragorn.signals import SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS

@@ -11,7 +11,7 @@ SOURCE_DIRS = {"aragorn": ROOT / "submission", "aragorn_training": ROOT / "train
 # aragorn_training
 LAYERS = [
     ["aragorn"],
-    ["aragorn/fusion", "aragorn/storage", "aragorn/text"],
+    ["aragorn/storage", "aragorn/text"],
     [
         "aragorn/io",
         "aragorn/engine",

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import Cache, decode_npy, encode_npy
-from aragorn.context import set_variable
 from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
 from aragorn.engine.device import FLOAT32
 from aragorn.errors import OutputError
@@ -26,6 +25,7 @@ from aragorn.index.vectors import (
     VectorStore,
     encoding_listener,
     hash_text,
+    set_variable,
 )
 from aragorn.progress import track_weighted
 

@@ -2,10 +2,12 @@
 each), then their vectors (float16)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 import xxhash
@@ -126,3 +128,16 @@ class EncodingEstimate:
 
 Listener = Callable[[EncodingEstimate], object]
 encoding_listener: ContextVar[Listener | None] = ContextVar("encoding_listener", default=None)
+
+
+T = TypeVar("T")
+
+
+@contextmanager
+def set_variable(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a variable inside a `with` block; other threads are unaffected."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

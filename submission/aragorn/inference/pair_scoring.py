@@ -18,8 +18,8 @@ from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread
 from aragorn.models.padding import PaddedTexts, TokenIds
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
+from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import Tokeniser
-from aragorn.timing import Stopwatch
 
 VERSION = 1  # of scores of the same network
 

@@ -19,9 +19,9 @@ from aragorn.io.orders import Order
 from aragorn.io.runs import find_run, read_run, sort_ranking, validate_input_run
 from aragorn.io.tirex import DOCUMENTS_FILES, QUERIES_FILE, RERANK_FILE
 from aragorn.io.touche import ARGS_ME_FILES, PORTAL_FILES, TOPIC_FILES
+from aragorn.progress import Stopwatch
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.hashing import combine_hashes, hash_input_files
-from aragorn.timing import Stopwatch
 
 log = logging.getLogger(__name__)
 

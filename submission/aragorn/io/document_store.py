@@ -20,7 +20,7 @@ from aragorn.cache import Cache
 from aragorn.errors import OutputError
 from aragorn.io import collection, tirex, touche
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
-from aragorn.timing import Stopwatch
+from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
 
 VERSION = 1  # of the tables

@@ -24,8 +24,8 @@ from aragorn.errors import (
     as_memory_errors,
     build_unreadable_input_error,
 )
+from aragorn.progress import pause_gc
 from aragorn.storage.archives import find_archive, is_archive, list_members, open_file
-from aragorn.timing import pause_gc
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | mmap.mmap

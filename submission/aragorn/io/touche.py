@@ -32,7 +32,7 @@ from aragorn.io.files import (
     iter_lines,
     read_bytes,
 )
-from aragorn.timing import pause_gc
+from aragorn.progress import pause_gc
 
 VERSION = 1  # of topics and documents read from the same files
 

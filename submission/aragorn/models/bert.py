@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aragorn.explanation import Explanation, Row
-from aragorn.models.bert_config import QUERY_LENGTH, BERTConfig, EncoderConfig
 from aragorn.models.network import Network, is_full_precision
 from aragorn.models.ranker import Ranker
-from aragorn.models.transformer import BERT
+from aragorn.models.transformer import BERT, QUERY_LENGTH, BERTConfig, EncoderConfig
 
 # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not
 # aligned

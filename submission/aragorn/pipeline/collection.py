@@ -13,7 +13,7 @@ import pandas as pd
 from aragorn.io import collection, tirex, touche
 from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
 from aragorn.pipeline.session import Memo, Session
-from aragorn.timing import Stopwatch
+from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
 
 T = TypeVar("T")

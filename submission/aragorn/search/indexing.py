@@ -13,12 +13,11 @@ import numpy as np
 
 from aragorn.cache import open_cache
 from aragorn.engine.base import LOCAL_ENGINE
-from aragorn.engine.factory import open_chosen_engine
 from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM
 from aragorn.pipeline.collection import Collection, CorpusFrame
 from aragorn.pipeline.component import Component, iter_components
-from aragorn.pipeline.session import open_session
+from aragorn.pipeline.session import open_chosen_engine, open_session
 from aragorn.progress import suppress_info
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.verbs import IndexOptions

@@ -16,11 +16,10 @@ from typing import Any
 
 import pandas as pd
 
-from aragorn.context import set_variable
 from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.explanation import Explanation
-from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener
+from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
 from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.component import iter_components

@@ -11,17 +11,17 @@ import pandas as pd
 
 from aragorn.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
 from aragorn.explanation import Explanation, Row
-from aragorn.fusion import weighted_sum
-from aragorn.fusion.weighted_sum import (
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore
+from aragorn.rankings import sort_by_topic, truncate_rankings
+from aragorn.systems import weighted_sum
+from aragorn.systems.weighted_sum import (
     LENGTH_FEATURE,
     PAIR_COLUMNS,
     WeightedSum,
     compute_log_lengths,
     merge_scores,
 )
-from aragorn.pipeline.retrieval import Retrieval, Stage
-from aragorn.pipeline.session import CheckpointStore
-from aragorn.rankings import sort_by_topic, truncate_rankings
 
 MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from aragorn.explanation import Explanation, Row
-from aragorn.fusion import quality
-from aragorn.fusion.quality import SCORE_GAP, QualityInterpolation
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score_stable, truncate_rankings
+from aragorn.systems import quality
+from aragorn.systems.quality import SCORE_GAP, QualityInterpolation
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,20 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import CheckpointError
-from aragorn.fusion.quality import QualityInterpolation
-from aragorn.fusion.weighted_sum import (
+from aragorn.storage.checkpoint_directory import (
+    CONFIG,
+    encode_json,
+    read_config,
+    write_with_provenance,
+)
+from aragorn.systems.quality import QualityInterpolation
+from aragorn.systems.weighted_sum import (
     LengthFeature,
     Member,
     WeightedSum,
     compute_log_lengths,
     merge_scores,
     standardise_by_topic,
-)
-from aragorn.storage.checkpoint_directory import (
-    CONFIG,
-    encode_json,
-    read_config,
-    write_with_provenance,
 )
 
 Keys = tuple[str | int, ...]

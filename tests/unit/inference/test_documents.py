@@ -23,9 +23,9 @@ from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.tagger import Tagger, TokenAnnotation
+from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from aragorn.timing import Stopwatch
 from tests.conftest import Log, Patch, build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from aragorn.inference.checkpoint import build_from_config
-from aragorn.models.bert_config import BERTConfig
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers import get_tagger_class
+from aragorn.models.transformer import BERTConfig
 from aragorn.text.tokenisers import MaxLengths
 
 NETWORKS: dict[str, Any] = {name: get_ranker_class(name) for name in list_rankers()}

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from aragorn.models import transformer
-from aragorn.models.bert_config import QUERY_LENGTH, BERTConfig
 from aragorn.models.padding import pad
 from aragorn.models.rankers.drmm import DRMM
 from aragorn.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
 from aragorn.models.rankers.tfr_bert import TFRBERT
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.models.taggers.targer import TARGER, join_adjacent
+from aragorn.models.transformer import QUERY_LENGTH, BERTConfig
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts

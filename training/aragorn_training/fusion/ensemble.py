@@ -13,13 +13,13 @@ from sklearn.metrics import r2_score
 from aragorn import __version__
 from aragorn.cache import Parts
 from aragorn.errors import CheckpointError, UsageError
-from aragorn.fusion.weighted_sum import Member, WeightedSum
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.systems.catalogue import ENSEMBLES, System
 from aragorn.systems.fusion import EnsembleStage
+from aragorn.systems.weighted_sum import Member, WeightedSum
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
 from aragorn_training.cards import ARGS_ME_CREDIT, write_fitted

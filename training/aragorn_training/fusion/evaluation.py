@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.fusion import weighted_sum
-from aragorn.fusion.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
+from aragorn.systems.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
 from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (

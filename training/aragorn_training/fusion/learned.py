@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import UsageError
-from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.io.qrels import read_qrels
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
+from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import JUDGED_CREDIT, write_fitted
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import tables as result_tables

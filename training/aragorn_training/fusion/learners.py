@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from aragorn.errors import TrainingError, pluralise
-from aragorn.fusion.weighted_sum import PAIR_COLUMNS, standardise_by_topic
+from aragorn.systems.weighted_sum import PAIR_COLUMNS, standardise_by_topic
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
 

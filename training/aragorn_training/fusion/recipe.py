@@ -8,16 +8,16 @@ from msgspec import Meta
 
 from aragorn import __version__
 from aragorn.errors import abbreviate, suggest
-from aragorn.fusion.weighted_sum import (
+from aragorn.rankings import MAX_DEPTH
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from aragorn.systems.fusion import MemberFingerprints
+from aragorn.systems.weighted_sum import (
     LENGTH_FEATURE,
     UPPER_BOUND,
     LengthFeature,
     Member,
     WeightedSum,
 )
-from aragorn.rankings import MAX_DEPTH
-from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from aragorn.systems.fusion import MemberFingerprints
 from aragorn_training import configs
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError
-from aragorn.fusion.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn.index.conclusions import ConclusionIndex
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
@@ -22,6 +21,7 @@ from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
+from aragorn.systems.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (

@@ -8,8 +8,8 @@ import msgspec
 
 from aragorn.errors import suggest
 from aragorn.models.bert import BERTNetwork
-from aragorn.models.bert_config import QUERY_LENGTH
 from aragorn.models.tagger import Tagger
+from aragorn.models.transformer import QUERY_LENGTH
 from aragorn.registry import list_module_names, load_class
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training import configs

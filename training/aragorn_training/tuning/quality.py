@@ -17,7 +17,6 @@ import pandas as pd
 
 from aragorn import __version__
 from aragorn.errors import UsageError
-from aragorn.fusion.quality import QualityInterpolation
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.qrels import read_qrels
@@ -26,6 +25,7 @@ from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.atomic_files import get_printable_name
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import QUALITY_RERANKINGS, System
+from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions

@@ -15,8 +15,8 @@ from torch.nn import functional
 from aragorn.bounds import Share
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker
-from aragorn.models.bert_config import QUERY_LENGTH, EncoderConfig
 from aragorn.models.layers import build_histogram, cosine
+from aragorn.models.transformer import QUERY_LENGTH, EncoderConfig
 
 BINS = 11
 SMOOTHING = 1e-5

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from aragorn.bounds import OptionalWidth, Share
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import ENCODER_CAVEAT, BERTRanker, EncodedPairs
-from aragorn.models.bert_config import EncoderConfig
 from aragorn.models.layers import Kernels, cosine, explain_kernels
+from aragorn.models.transformer import EncoderConfig
 
 MUS = (-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 SIGMAS = (*[0.1] * 10, 0.001)

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import BERTRanker, Encoder, TextEncoder
-from aragorn.models.bert_config import EncoderConfig
 from aragorn.models.ranker import DenseRanker
+from aragorn.models.transformer import EncoderConfig
 
 
 class SBERT(BERTRanker, DenseRanker):

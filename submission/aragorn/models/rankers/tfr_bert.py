@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from aragorn.bounds import Share
 from aragorn.models.bert import CLSRanker
-from aragorn.models.bert_config import EncoderConfig
+from aragorn.models.transformer import EncoderConfig
 
 
 class TFRBERT(CLSRanker):

@@ -10,7 +10,7 @@ from torch import nn
 
 from aragorn.bounds import Share
 from aragorn.models.bert import CLSRanker
-from aragorn.models.bert_config import EncoderConfig
+from aragorn.models.transformer import EncoderConfig
 
 
 class VanillaBERT(CLSRanker):

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from aragorn.bounds import Length, Scale, Share
 from aragorn.models.bert import BERTNetwork, TextEncoder
-from aragorn.models.bert_config import EncoderConfig
 from aragorn.models.padding import pad
 from aragorn.models.tagger import Tagger, TokenAnnotation
+from aragorn.models.transformer import EncoderConfig
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
 
 INIT_STD = 0.02  # standard deviation of the initial weights

@@ -6,10 +6,10 @@ import msgspec
 import pandas as pd
 import pytest
 
-from aragorn.fusion.weighted_sum import WeightedSum
 from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
+from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model

@@ -10,12 +10,12 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from aragorn.errors import UsageError
-from aragorn.fusion.quality import QualityInterpolation
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import get_system
 from aragorn.systems.lexical import LexicalStage
+from aragorn.systems.quality import QualityInterpolation
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.data.retrieval import DatasetRetrieval

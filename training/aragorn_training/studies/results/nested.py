@@ -14,16 +14,16 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.fusion import weighted_sum
-from aragorn.fusion.weighted_sum import PAIR_COLUMNS
 from aragorn.index.lexical import LexicalParameters
 from aragorn.pipeline.retrieval import Stage
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import DEBATES, LEARNED_FUSIONS, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentParameters
 from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.weighted_sum import PAIR_COLUMNS
 from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run

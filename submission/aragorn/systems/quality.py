@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from aragorn.fusion.weighted_sum import compute_z_scores
+from aragorn.systems.weighted_sum import compute_z_scores
 
 VERSION = 1  # of scores of the same parameters
 
