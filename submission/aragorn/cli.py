@@ -5,14 +5,17 @@ import copy
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn, Self, TextIO
 
 from aragorn.errors import (
     CheckpointError,
+    InputError,
     OutputError,
     SubmissionError,
     as_system_errors,
@@ -45,9 +48,7 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
     with handle_stream_errors():
         try:
             args = argparse.Namespace()
-            with as_system_errors(
-                (getattr(args, name, None), kind) for name, kind in DIRECTORIES.items()
-            ):
+            with as_system_errors(_iter_paths(args)):
                 parser.parse_args(argv, args)
                 args.argv = (sys.argv[1:] if argv is None else argv)[1:]
                 configure_logging()
@@ -56,6 +57,18 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
             print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
             return error.exit_code
     return 0
+
+
+def _iter_paths(args: argparse.Namespace) -> Iterator[tuple[Path, type[SubmissionError]]]:
+    """Yield the paths among the values of options, those of DIRECTORIES first, and the directory of
+    temporary files, each with the exception if it cannot be used."""
+    for name in sorted(vars(args), key=lambda name: name not in DIRECTORIES):
+        value = getattr(args, name)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, Path):
+                yield item, DIRECTORIES.get(name, InputError)
+    if tempfile.tempdir:
+        yield Path(tempfile.tempdir), OutputError
 
 
 class _HelpFormatter(argparse.HelpFormatter):

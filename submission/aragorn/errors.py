@@ -1,6 +1,7 @@
 """Define exceptions with exit codes, and format messages."""
 
 import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,10 @@ from pathlib import Path
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
 MEMORY_SHORTAGE = re.compile(
-    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$"
-    r"|start new thread|resource temporarily unavailable",  # also of a limit of processes
+    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$",
     re.I,
 )
+THREAD_SHORTAGE = re.compile(r"start new thread|resource temporarily unavailable", re.I)
 READ_FIXES = {
     errno.EACCES: "change its permissions",
     errno.EPERM: "change its permissions",
@@ -21,6 +22,13 @@ READ_FIXES = {
     errno.EINVAL: "choose another file",
 }
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# what the system refuses whatever the code does; other errors may be those of the code
+REFUSALS = {
+    *SPACE_ERRORS, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG,
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EBUSY, errno.ETXTBSY, errno.ENOLCK,
+    errno.EIO, errno.EREMOTEIO, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ETIMEDOUT,
+    errno.ENOTCONN, errno.EHOSTDOWN,
+}  # fmt: skip
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
 the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 128 + n by signal n"""
@@ -162,37 +170,52 @@ def as_memory_errors(location: object = "this computation") -> Iterator[None]:
     except SubmissionError:
         raise
     except Exception as error:
-        if not isinstance(error, MemoryError) and not MEMORY_SHORTAGE.search(str(error)):
-            raise
         cause = abbreviate(str(error) or type(error).__name__, 200)
-        raise InsufficientMemoryError(
-            f"{location}: out of memory ({cause}); free memory or use a larger machine"
-        ) from None
+        if THREAD_SHORTAGE.search(str(error)):
+            problem = f"the system allows no further thread or process ({cause})"
+            fix = "end other processes, or raise the limit (ulimit -u, docker --pids-limit)"
+        elif isinstance(error, MemoryError) or MEMORY_SHORTAGE.search(str(error)):
+            problem = f"out of memory ({cause})"
+            fix = "free memory or use a larger machine"
+        else:
+            raise
+        raise InsufficientMemoryError(f"{location}: {problem}; {fix}") from None
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether the operating system refuses something, so that a traceback does not help."""
+    return isinstance(error, OSError) and error.errno in REFUSALS
 
 
 @contextmanager
-def as_system_errors(directories: Iterable[tuple[object, type[SubmissionError]]]) -> Iterator[None]:
-    """Convert errors of the operating system that no other code expects to SubmissionErrors.
+def as_system_errors(paths: Iterable[tuple[Path, type[SubmissionError]]]) -> Iterator[None]:
+    """Convert errors of the operating system that no other code expects to SubmissionErrors:
+    refusals, and all errors of files that the user named.
+
+    Others are errors of this program, and keep their traceback.
 
     Args:
-        directories: Paths, each with the exception that is raised for it and its contents.
+        paths: Paths of the user, each with the exception that is raised for it and its contents;
+            the first that matches counts.
     """
     try:
         with as_memory_errors():
             yield
-    except RecursionError:
-        raise InputError("input", "", "nested too deeply", "use the original file") from None
     except OSError as error:
         cause = error.strerror or str(error)
         if error.filename is None:
+            if not is_refusal(error):
+                raise
             kind = OutputError if error.errno in SPACE_ERRORS else SubmissionError
             raise kind(f"{cause}; free the resource and run the same command again") from None
-        path = Path(str(error.filename))
+        path = Path(os.fsdecode(error.filename)) if not isinstance(error.filename, int) else None
         kinds = [
             kind
-            for directory, kind in directories
-            if directory and path.absolute().is_relative_to(Path(str(directory)).absolute())
+            for directory, kind in paths
+            if path and path.absolute().is_relative_to(directory.absolute())
         ]
+        if not kinds and not is_refusal(error):
+            raise
         message = f"{path}: {cause}; check the path and its permissions"
         raise (kinds or [InputError])[0](message) from None
 

@@ -14,6 +14,7 @@ from aragorn.errors import (
     SystemsFailedError,
     abbreviate_list,
     as_memory_errors,
+    is_refusal,
 )
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
@@ -162,7 +163,7 @@ def _run(
     except (InputError, OutputError):
         raise
     except Exception as error:
-        is_internal = not isinstance(error, SubmissionError | OSError | RecursionError)
+        is_internal = not isinstance(error, SubmissionError) and not is_refusal(error)
         log.error("%s: failed: %s", system.name, error, exc_info=is_internal)
         return Outcome(system, error)
     state = "up to date, skipped" if outcome.is_up_to_date else "done"

@@ -16,22 +16,9 @@ LONG = "x" * 300
 INPUT = str(SAMPLE)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "text"),
-    [
-        (OSError(errno.EACCES, "Permission denied", "in/a"), 3, "in/a: Permission denied"),
-        (OSError(errno.ELOOP, "Too many levels", "cache/x"), 5, "cache/x: Too many levels"),
-        (OSError(errno.EACCES, "Permission denied", "models"), 4, "models: Permission denied"),
-        (OSError(errno.ENOSPC, "No space left on device"), 5, "No space left on device"),
-        (OSError(errno.EMFILE, "Too many open files"), 1, "Too many open files"),
-        (RecursionError("maximum recursion depth exceeded"), 3, "nested too deeply"),
-        (RuntimeError("can't start new thread"), 9, "can't start new thread"),
-        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 9, "unavailable"),
-    ],
-)
-def test_errors_of_the_system_have_an_exit_code(
-    error: Exception, code: int, text: str, capsys: Capture
-) -> None:
+def fail_with(error: Exception) -> int:
+    """Return the exit code of a verb that raises an error."""
+
     def fail(args: object) -> None:
         raise error
 
@@ -39,11 +26,51 @@ def test_errors_of_the_system_have_an_exit_code(
     verb = cli.Commands(parser).add("verb", fail, "fail")
     for name, default in {"cache_dir": "cache", "checkpoint_dir": "models"}.items():
         verb.add_argument(f"--{name}", type=Path, default=Path(default))
-    assert cli.run_command(parser, ["verb"]) == code
+    verb.add_argument("--inputs", type=Path, nargs="+", default=[Path("in")])
+    return cli.run_command(parser, ["verb"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (OSError(errno.EACCES, "Permission denied", "/etc/a"), 3, "/etc/a: Permission denied"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "in/a"), 3, "in/a: No such file"),
+        (FileNotFoundError(errno.ENOENT, "No such file", b"cache/x"), 5, "cache/x: No such file"),
+        (OSError(errno.ELOOP, "Too many levels", "cache/x"), 5, "cache/x: Too many levels"),
+        (OSError(errno.EACCES, "Permission denied", "models"), 4, "models: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), 5, "No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), 1, "Too many open files"),
+        (RuntimeError("can't start new thread"), 9, "raise the limit (ulimit -u"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 9, "unavailable"),
+    ],
+)
+def test_errors_of_the_system_have_an_exit_code(
+    error: Exception, code: int, text: str, capsys: Capture
+) -> None:
+    assert fail_with(error) == code
     output = capsys.readouterr().err
     assert output.startswith("error: ")
     assert output.count("\n") == 1
     assert text in output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RecursionError("maximum recursion depth exceeded"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "/package/words.txt"),
+        NotADirectoryError(errno.ENOTDIR, "Not a directory", "/package/words.txt/a"),
+        OSError(errno.EBADF, "Bad file descriptor"),
+        OSError(errno.EBADF, "Bad file descriptor", 7),
+        OSError("12 requested and 7 written"),
+        RuntimeError("expected a square matrix"),
+    ],
+)
+def test_errors_of_the_program_keep_their_traceback(error: Exception, capsys: Capture) -> None:
+    with pytest.raises(type(error)) as raised:
+        fail_with(error)
+    assert raised.value is error
+    assert capsys.readouterr().err == ""
 
 
 RANK = ["rank", "--system", "bm25"]
@@ -99,14 +126,35 @@ def test_paths_and_configurations_end_in_one_line(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_system_without_threads_fails_without_traceback(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "code", "has_traceback"),
+    [
+        (RuntimeError("can't start new thread"), 9, False),
+        (OSError(errno.EMFILE, "Too many open files"), 1, False),
+        (RecursionError("maximum recursion depth exceeded"), 0, True),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/package/words.txt"), 0, True),
+    ],
+)
+def test_only_errors_of_the_program_are_logged_with_a_traceback(
+    error: Exception,
+    code: int,
+    has_traceback: bool,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    capsys: Capture,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fail(*args: object) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     monkeypatch.setattr("aragorn.rank._write_run", fail)
+    command = [*RANK, "-o", str(tmp_path / "out"), "-i", INPUT]
     with caplog.at_level(logging.ERROR):
-        assert aragorn([*RANK, "-o", str(tmp_path / "out"), "-i", INPUT]) == 9
-    assert [bool(record.exc_info) for record in caplog.records if record.levelno >= 40] == [False]
-    assert "can't start new thread" in capsys.readouterr().err
+        if has_traceback:
+            with pytest.raises(type(error)):
+                aragorn(command)
+        else:
+            assert aragorn(command) == code
+    records = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [bool(record.exc_info) for record in records] == [has_traceback]
+    assert str(error) in records[0].getMessage()
