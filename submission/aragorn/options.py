@@ -83,8 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser, options_type: type[Any]) -> N
         default = _get_default(item, kind, is_repeatable)
         if flags == ():
             names = [item.name]
-            if is_repeatable or default is not MISSING:
-                settings["nargs"] = "+" if is_repeatable else "?"
+            if is_repeatable:
+                settings["nargs"] = "+" if default is MISSING else "*"
+            elif default is not MISSING:
+                settings["nargs"] = "?"
         else:
             names = [*(flags or [f"--{item.name.replace('_', '-')}"])]
             settings["dest"] = item.name

@@ -1,17 +1,16 @@
-"""Tests of the `explain`, `report` and `evaluate` commands on small checkpoints."""
+"""Tests of `report` on runs of small checkpoints."""
 
 import gzip
 import json
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aragorn.__main__ import main as aragorn
-from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
@@ -19,10 +18,12 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
+from tests.browser import CHARTS_ARE_DRAWN, Page, find_browser, open_browser
 from tests.conftest import ParsedPage, copy_with_topics
 from tests.endtoend.conftest import Capture
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
+UNJUDGED = "–"  # noqa: RUF001 a dash
 NAMES = (
     "gru",
     "bm25",
@@ -71,16 +72,10 @@ def build_path_flags(directory: Path) -> list[str]:
     return ["-i", str(directory / "input"), "--checkpoints", str(directory / "checkpoints")]
 
 
-def report(directory: Path, runs: str = "out") -> int:
-    return training(
-        [
-            "report",
-            str(directory / runs),
-            *build_path_flags(directory),
-            "--qrels",
-            str(directory / "qrels"),
-        ]
-    )
+def report(directory: Path, *runs: str, qrels: tuple[str, ...] = ("qrels",)) -> int:
+    command = ["report", *(str(directory / name) for name in runs or ("out",))]
+    flags = [text for name in qrels for text in ("--qrels", str(directory / name))]
+    return training([*command, *build_path_flags(directory), *flags])
 
 
 def select_runs(directory: Path, *systems: str) -> None:
@@ -101,16 +96,29 @@ def page(report_dir: Path) -> ParsedPage:
     return ParsedPage(read_report(report_dir))
 
 
+def find_rows(html: str, caption: str) -> dict[str, list[str]]:
+    """Return the texts of the cells of the first table after a text, by the text of their row."""
+    table = html[html.index(caption) :].partition("</table>")[0]
+    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table, re.DOTALL)
+    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for name, row in rows}
+    return {
+        name: [
+            re.sub(r"<title>.*?</title>|<[^>]*>", "", cell, flags=re.DOTALL).strip() for cell in row
+        ]
+        for name, row in cells.items()
+    }
+
+
 def test_report_is_self_contained(report_dir: Path, page: ParsedPage) -> None:
-    assert not {"script", "link", "iframe", "object", "b"} & set(page.elements)
+    assert not {"link", "iframe", "object", "img"} & set(page.elements)
+    assert page.elements.count("script") == 3  # data, library, code
     assert MARKUP in page.text  # escaped
     html = read_report(report_dir)
+    assert "<script>alert" not in html
     identifiers = set(re.findall(r' id="([^"]+)"', html))
-    sources = re.findall(r' (?:src|href)="([^"]+)"', html)
-    assert all(
-        source.startswith("data:image/png;base64,") or source[1:] in identifiers
-        for source in sources
-    )
+    sources = re.findall(r' (?:src|href)="([^"]+)"', html.partition("<script")[0])
+    assert sources
+    assert all(source[1:] in identifiers for source in sources)
 
 
 def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> None:
@@ -119,81 +127,54 @@ def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> 
         name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels)
         for name in NAMES
     }
-    headlines = re.split("<caption>(?=nDCG@5<)", read_report(report_dir))[1].partition("</table>")[
-        0
-    ]
-    rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', headlines, re.DOTALL)
+    rows = find_rows(read_report(report_dir), "By nDCG@5-touche")
     expected = {
         name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES]
         for name, table in values.items()
     }
-    assert {name: re.findall(r"<strong>(.*?)</strong>", row) for name, row in rows} == expected
+    assert {name: [cell.strip("▲▼") for cell in row[:3]] for name, row in rows.items()} == expected
     # undefined values count as 0
-    means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name, _ in rows]
+    means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name in rows]
     assert means == sorted(means, reverse=True)
+    baseline = values["gru"]["nDCG@5"]
+    for name, table in values.items():
+        difference = table["nDCG@5"] - baseline
+        assert rows[name][3] == f"{(difference > 0).sum()} / {(difference < 0).sum()}"
+    others = find_rows(read_report(report_dir), "Other measures")
+    assert others["bm25"][-2] == format_value(values["bm25"]["Bpref"].mean())
     assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
-    assert "Per-topic differences from gru" in page.text
+    assert "worse than gru" in page.text
     assert "Fitted or tuned to these judgments" not in page.text
 
 
 def test_report_describes_each_topic(report_dir: Path, page: ParsedPage) -> None:
     html = read_report(report_dir)
     assert html.count('<details class="topic"') == 3
-    assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
-    commands = [
-        shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)
-    ]
+    commands = [shlex.split(match) for match in re.findall(r"(\./run\.sh search .*)", page.text)]
     assert [command[1:3] for command in commands] == [["search", "-i"]] * 3
-    assert (
-        {"s9"}
-        <= set(re.findall(r'<mark class="(\w+)" title="[1-9]', html))
-        <= {f"s{level}" for level in range(1, 10)}
-    )
-    components = re.findall(r'<mark class="(\w+)">', html)
-    # the legends alone have one of each per topic
-    assert min(components.count("claim"), components.count("premise")) > 3
+    grades = read_qrels(report_dir / "qrels").set_index(["qid", "docno"])["rel"]
+    for number, qid in enumerate(Dataset(report_dir / "input").topics["qid"], 1):
+        rows = find_rows(html, f'id="t{number}"')
+        for name in NAMES:
+            run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
+            top = run.loc[run["qid"] == qid, "docno"][:5]
+            labels = [grades.get((qid, docno), UNJUDGED) for docno in top]
+            assert rows[name][:5] == [str(label) for label in labels] + [""] * (5 - len(labels))
+        section = html[html.index(f'id="t{number}"') :].partition('<details class="topic"')[0]
+        [top] = re.findall(r'data-system="bm25">(.*?)</tr>', section, re.DOTALL)
+        link = re.findall(r'href="#(t[0-9]+d[0-9]+)"', top)[0]
+        first = grades[qid].index[0]  # judgments are of the run of bm25
+        assert first in section[section.index(f'id="{link}"') :].partition("</article>")[0]
 
 
-def test_report_compares_retrieval_by_conclusion_and_full_text(
-    report_dir: Path, page: ParsedPage
-) -> None:
-    qrels = read_qrels(report_dir / "qrels")
-    relevant = set(map(tuple, qrels.loc[qrels["rel"] > 0, ["qid", "docno"]].to_numpy()))
-    runs = [
-        read_run(report_dir / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")
-    ]
-    conclusions, arguments = (
-        relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in runs
-    )
-    expected = (
-        f"{len(conclusions & arguments)} retrieved both by conclusion (bm25) and by full text (bm25_arguments), "
-        f"{len(conclusions - arguments)} by conclusion only, {len(arguments - conclusions)} by full text only"
-    )
-    assert expected in " ".join(page.text.split())
-
-
-def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> None:
-    documents = Dataset(report_dir / "input").documents.set_index("docno")
-    network, html = (
-        load_checkpoint(report_dir / "checkpoints" / "tfr_bert"),
-        read_report(report_dir),
-    )
-    for qid, query in Dataset(report_dir / "input").topics.to_numpy():
-        section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
-        rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
-        assert len(rows) > 5
-        scores = score_texts(
-            network, [(query, documents.loc[docno, "premise"]) for docno, _ in rows]
-        )
-        quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
-        for label, extreme in (("highest", max), ("lowest", min)):
-            [marked] = [docno for docno, text in rows if f"{label} quality" in text]
-            assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
-            cells = [
-                cell for cell in section.split("<td>") if f"{label} quality</span> <span" in cell
-            ]
-            assert cells
-            assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
+def test_report_shows_recall(report_dir: Path) -> None:
+    qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
+    relevant = qrels.query("rel > 0")[["qid", "docno"]]
+    rows = find_rows(read_report(report_dir), "Table of recall")
+    for name in NAMES:
+        run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
+        found = run[run["rank"] <= 10].merge(relevant)
+        assert rows[name][0] == f"{len(found) / len(relevant):.2f}"
 
 
 def test_report_compares_with_primary_run_and_lists_fits(copy: Path) -> None:
@@ -203,7 +184,7 @@ def test_report_compares_with_primary_run_and_lists_fits(copy: Path) -> None:
     select_runs(copy, "bm25", "tfr_bert")
     assert report(copy, "selected") == 0
     html = read_report(copy, "selected")
-    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"] * 3
+    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"]
     assert re.findall(r"results are optimistic\): ([\w, ]+)\.", html) == ["tfr_bert"]
 
 
@@ -211,23 +192,161 @@ def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> 
     select_runs(copy, "bm25")
     assert report(copy, "selected") == 0
     html, before = read_report(copy, "selected"), read_report(copy)
-    assert ("<p>1 system, 3 topics with" in html, "No other run." in html) == (True, True)
+    assert "<p>1 system, 3 topics with" in html
     assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
-    assert not re.search("(highest|lowest) quality<", html)  # no run by quality
     file = copy / "input" / "topics.xml"
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
     assert report(copy) == 3
-    assert "the runs are on another input" in capsys.readouterr().err
+    assert "no topic 1: the runs are on another input" in capsys.readouterr().err
     assert read_report(copy) == before
 
 
-def test_report_of_gzipped_runs_and_of_two_runs_of_a_system(copy: Path, capsys: Capture) -> None:
+def test_report_without_a_primary_run_needs_a_baseline(copy: Path, capsys: Capture) -> None:
+    select_runs(copy, "bm25", "gru")
+    (copy / "selected" / "run.txt").unlink()
+    assert report(copy, "selected") == 3
+    assert "no run.txt that equals another run; add --baseline SYSTEM" in capsys.readouterr().err
+    command = ["report", str(copy / "selected"), *build_path_flags(copy)]
+    flags = ["--qrels", str(copy / "qrels"), "--baseline"]
+    assert training([*command, *flags, "gruu"]) == 2
+    assert "unknown baseline 'gruu'; did you mean 'gru'" in capsys.readouterr().err
+    assert training([*command, *flags, "gru"]) == 0
+    assert "worse than gru" in read_report(copy, "selected")
+
+
+def test_report_of_two_teams_with_gzipped_runs(copy: Path, capsys: Capture) -> None:
     select_runs(copy, "bm25")
     for file in [*(copy / "selected").glob("*.txt")]:
         file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
-    assert report(copy, "selected") == 0
-    assert "<p>1 system, 3 topics with" in read_report(copy, "selected")
-    shutil.copy(copy / "selected" / "run.txt.gz", copy / "selected" / "elrond-bm25.txt.gz")
-    assert report(copy, "selected") == 3
-    assert "two runs of the system bm25 (aragorn-bm25.txt.gz, elrond" in capsys.readouterr().err
+    (copy / "others").mkdir()
+    shutil.copy(copy / "out" / "aragorn-gru.txt", copy / "others" / "elrond-bm25.txt")
+    assert report(copy, "selected", "others") == 0
+    rows = find_rows(read_report(copy, "selected"), "By nDCG@5-touche")
+    single = find_rows(read_report(copy), "By nDCG@5-touche")
+    assert {*rows} == {"bm25", "elrond-bm25"}
+    assert [rows["bm25"][0], rows["elrond-bm25"][0].strip("▼")] == [
+        single[name][0].strip("▲") for name in ("bm25", "gru")
+    ]
+    shutil.copy(copy / "out" / "aragorn-bm25.txt", copy / "others")
+    assert report(copy, "selected", "others") == 3
+    assert "second run of bm25 with topic 1; keep one of them" in capsys.readouterr().err
+
+
+def test_report_of_two_years(copy: Path) -> None:
+    """The runs of topic 3 are in another directory than those of the others, with other qrels."""
+    lines = (copy / "qrels").read_text().splitlines(keepends=True)
+    for year in ("old", "new"):
+        (copy / year).mkdir()
+        is_new = year == "new"
+        chosen = [line for line in lines if line.startswith("3 ") == is_new]
+        (copy / f"{year}.qrels").write_text("".join(chosen))
+        for name in ("aragorn-bm25.txt", "aragorn-gru.txt", "run.txt"):
+            run = (copy / "out" / name).read_text().splitlines(keepends=True)
+            chosen = [line for line in run if line.startswith("3 ") == is_new]
+            (copy / year / name).write_text("".join(chosen))
+    assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
+    html = read_report(copy, "old")
+    assert html.count('<details class="topic"') == 3
+    rows = find_rows(html, "By nDCG@5-touche")
+    for name in ("bm25", "gru"):
+        run = read_run(copy / "out" / f"aragorn-{name}.txt")
+        for column, year in ((2, "old"), (8, "new")):
+            qrels = read_qrels(copy / f"{year}.qrels").query("docno != 'elsewhere'")
+            mean = evaluate_run(run, qrels)["nDCG@5"].mean()
+            assert rows[name][column].strip("▲▼") == format_value(mean)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if find_browser() is None:
+        pytest.skip("Chromium is not installed")
+    with open_browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def opened(browser: Page, report_dir: Path) -> Page:
+    """Open the report, and wait for its charts."""
+    browser.open(report_dir / "out" / "report.html", 1100)
+    browser.wait(CHARTS_ARE_DRAWN)
+    return browser
+
+
+@pytest.mark.parametrize("width", [1100, 400])
+def test_page_is_not_cut_and_shows_no_problem(width: int, opened: Page, report_dir: Path) -> None:
+    opened.resize(width)
+    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.evaluate("document.querySelector('.scroll').scrollWidth") <= width
+    assert opened.problems == []
+
+
+def test_table_is_sorted_by_a_click(opened: Page) -> None:
+    heading = "document.querySelectorAll('.results thead button')[{}]"
+    names = "[...document.querySelectorAll('.results tbody th')].map(cell => cell.textContent)"
+    values = (
+        "[...document.querySelectorAll('.results tbody tr')].map(row => row.cells[3].dataset.value)"
+    )
+    before = opened.evaluate(names)
+    opened.point(heading.format(0), click=True)
+    assert opened.evaluate(names) == sorted(before)
+    opened.point(heading.format(0), click=True)
+    assert opened.evaluate(names) == sorted(before, reverse=True)
+    opened.point(heading.format(3), click=True)
+    numbers = [float(value) for value in opened.evaluate(values)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) > 1
+    assert opened.problems == []
+
+
+def test_cell_of_heat_map_shows_value_and_opens_documents(opened: Page, report_dir: Path) -> None:
+    cells = "document.querySelectorAll('#heat-map .mark-rect.role-mark path')"
+    labels = opened.evaluate(f"[...{cells}].map(cell => cell.getAttribute('aria-label'))")
+    assert len(labels) == 3 * len(NAMES)
+    [position] = [
+        row for row, label in enumerate(labels) if "gru" in label and "topic: 2 " in label
+    ]
+    opened.point(f"{cells}[{position}]")
+    opened.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
+    tooltip = opened.evaluate("document.querySelector('#vg-tooltip-element').textContent")
+    titles = Dataset(report_dir / "input").topics.set_index("qid")["query"]
+    assert f"2 {titles['2']}" in tooltip
+    values = evaluate_run(
+        read_run(report_dir / "out" / "aragorn-gru.txt"),
+        read_qrels(report_dir / "qrels").query("docno != 'elsewhere'"),
+    )
+    assert format_value(values.loc["2", "nDCG@5"]) in tooltip
+    opened.point(f"{cells}[{position}]", click=True)
+    opened.wait("document.getElementById('t2').open")
+    sections = "[...document.querySelectorAll('#t2 .columns section')]"
+    systems = opened.evaluate(f"{sections}.map(section => section.firstChild.textContent)")
+    assert "gru" in systems
+    assert opened.evaluate(f"{sections}.map(section => section.children.length)") == [6] * len(
+        systems
+    )
+    opened.point("document.querySelector('#t2 [data-system=gru] button')", click=True)
+    after = opened.evaluate(f"{sections}.map(section => section.firstChild.textContent)")
+    assert after == [system for system in systems if system != "gru"]
+    assert opened.problems == []
+
+
+def test_legend_selects(opened: Page) -> None:
+    points = "[...document.querySelectorAll('#recall .mark-symbol.role-mark path')]"
+    opened.point("document.querySelector('#recall .role-legend-symbol path')", click=True)
+    opened.wait(f"new Set({points}.map(point => point.getAttribute('opacity'))).size == 2")
+
+
+def test_tables_need_no_script_and_print_has_no_navigation(browser: Page, report_dir: Path) -> None:
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(report_dir / "out" / "report.html", 1100)
+        rows = "document.querySelectorAll('.results tbody tr').length"
+        assert browser.evaluate(rows) == len(NAMES)
+        assert browser.evaluate("document.querySelectorAll('.results button').length") == 0
+        display = "getComputedStyle(document.querySelector('nav')).display"
+        assert browser.evaluate(display) == "flex"
+        browser.send("Emulation.setEmulatedMedia", media="print")
+        assert browser.evaluate(display) == "none"
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)

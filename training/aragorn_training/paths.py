@@ -6,4 +6,3 @@ PACKAGE_DIR = Path(__file__).resolve().parent
 RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
 PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
 STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt
-REPORT_TEMPLATE = PACKAGE_DIR / "report" / "report.html.jinja"

@@ -13,7 +13,6 @@ from aragorn_training.options import (
     QRELS_HELP,
     CheckpointOptions,
     DefaultInputOptions,
-    DeviceOptions,
     NamedPath,
     NamedQrelsOptions,
     OrderOptions,
@@ -116,31 +115,37 @@ class OverlapOptions(OrderOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(DeviceOptions, CheckpointOptions, OrderOptions, DefaultInputOptions):
+class ReportOptions(CheckpointOptions, OrderOptions, DefaultInputOptions):
     """Options of `report`."""
 
-    runs: Path | None = argument(
-        default=None,
+    runs: tuple[Path, ...] = argument(
+        default=(),
         metavar="RUN_DIR",
-        help="directory with <team>-<system>.txt runs and run.txt (a copy of one of them); "
+        help="directories with <team>-<system>.txt runs, of several teams or years; "
         "required without --published",
     )
-    qrels: Path | None = option(
-        None, metavar="FILE", help=f"{QRELS_HELP}; required without --published"
+    qrels: tuple[NamedPath, ...] = option(
+        (),
+        parse=parse_named_path,
+        metavar="[NAME=]FILE",
+        help=f"{QRELS_HELP}; repeatable, e.g. 2020=FILE and 2021=FILE; the first orders the systems; "
+        "required without --published",
+    )
+    baseline: str | None = option(
+        None,
+        parse=escape_name,
+        help="system, or <team>-<system>, that the others are tested against "
+        "(default: the one whose run equals run.txt)",
     )
     published: bool = option(
         False, help="compare the figures of the rebuilt publications with ours instead"
     )
-    input_run: Path | None = option(
-        None, variables=("inputRun",), metavar="PATH", help="TREC run that the runs re-rank"
-    )
-    cache_dir: Path | None = option(None, help="cache of `rank` (default: temporary directory)")
     output: Path | None = option(
         None,
         "-o",
         "--output",
         metavar="FILE",
-        help="report file (default: RUN_DIR/report.html, or published.html)",
+        help="report file (default: report.html in the first RUN_DIR, or published.html)",
     )
 
 
@@ -287,23 +292,25 @@ def overlap(options: OverlapOptions) -> None:
 
 
 def report(options: ReportOptions) -> None:
-    """Write a self-contained HTML report on the runs of a directory, or on the published figures."""
-    from aragorn_training.data.retrieval import open_retrieval
-    from aragorn_training.report.published_pages import write_published
-    from aragorn_training.report.report import write_report
-
+    """Write a self-contained HTML report on the runs of directories, or on the published figures."""
     if options.published:
+        from aragorn_training.report.published_pages import write_published
+
         return write_published(options.output or Path("published.html"))
     if not (options.runs and options.qrels):
         raise UsageError("report: RUN_DIR and --qrels are required without --published")
-    with open_retrieval(options, options.cache_dir, options.runs) as retrieval:
-        return write_report(
-            options.runs,
-            options.qrels,
-            retrieval,
-            options.output or options.runs / "report.html",
-            options.order,
-        )
+    from aragorn.io.dataset import Dataset
+    from aragorn_training.report.report import write_report
+
+    return write_report(
+        options.runs,
+        index_files_by_name(options.qrels, "qrels"),
+        Dataset(*options.inputs),
+        options.checkpoint_dir,
+        options.output or options.runs[0] / "report.html",
+        options.baseline,
+        options.order,
+    )
 
 
 def docs(options: NoOptions) -> None:

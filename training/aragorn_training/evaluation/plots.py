@@ -1,6 +1,6 @@
 """Plot evaluation results as PNG images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,22 +23,6 @@ def _create_panels(
     for ax in axes[count:]:
         ax.set_visible(False)
     return fig, axes[:count]
-
-
-def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
-    """Plot each system's sorted differences from the baseline by topic, a panel per system."""
-    fig, axes = _create_panels(len(differences), 2, 5, 2.1, sharey=True)
-    for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
-        bars = by_topic.sort_values(ascending=False)
-        ax.bar(range(len(bars)), bars, color=[BETTER if value > 0 else WORSE for value in bars])
-        ax.set_title(
-            f"{system}: {(bars > 0).sum()} topics better, {(bars < 0).sum()} worse", fontsize=10
-        )
-        ax.axhline(0, color="#444444", linewidth=0.8)
-        ax.set(ylim=(-1, 1))
-        ax.set_xticks(range(len(bars)), bars.index, fontsize=6, rotation=90)
-        ax.grid(axis="y", alpha=0.3)
-    return render_png(fig)
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
@@ -97,19 +81,6 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
         ax.set(xlabel=f"difference in {measure}")
         ax.locator_params(axis="x", nbins=6)
         ax.grid(axis="x", alpha=0.3)
-    return render_png(fig)
-
-
-def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
-    """Plot numbers of `relevant` documents and of those `retrieved` as candidates by topic."""
-    fig = create_figure(10, 3)
-    ax = fig.subplots()
-    positions = range(len(counts))
-    ax.bar(positions, counts["relevant"], color="#c9d5e3", label="relevant in the corpus")
-    ax.bar(positions, counts["retrieved"], color=NEUTRAL, label="relevant among the candidates")
-    ax.set_xticks(positions, counts.index, fontsize=7, rotation=90)
-    ax.set(xlabel="topic", ylabel="documents")
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return render_png(fig)
 
 

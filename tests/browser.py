@@ -1,0 +1,175 @@
+"""Headless Chromium, driven by the DevTools protocol over pipes.
+
+python -m tests.browser REPORT PICTURE: write the picture of a report that README shows.
+"""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aragorn_training.plotting import reduce_colours
+
+COMMANDS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+)
+TIMEOUT = 60.0  # seconds
+CHARTS_ARE_DRAWN = (
+    "document.querySelectorAll('.chart svg.marks').length"
+    " == document.querySelectorAll('.chart').length"
+)
+
+
+def find_browser() -> str | None:
+    """Return the path of Chromium; None if it is not installed."""
+    return next(filter(None, map(shutil.which, COMMANDS)), None)
+
+
+class Page:
+    """Page in a browser, with the problems that its console has shown."""
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self.problems: list[str] = []
+        self._requests = requests
+        self._answers = answers
+        self._buffer = b""
+        self._n_sent = 0
+        self._session: str | None = None
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the protocol and return its result."""
+        self._n_sent += 1
+        message = {"id": self._n_sent, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._requests, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._n_sent:
+                assert "error" not in answer, (method, answer)
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            part = os.read(self._answers, 1 << 20)
+            assert part, "the browser has ended"
+            self._buffer += part
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        params = message.get("params", {})
+        match message.get("method"):
+            case "Runtime.exceptionThrown":
+                self.problems.append(json.dumps(params["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
+                self.problems.append(json.dumps(params["args"]))
+            case "Log.entryAdded":
+                self.problems.append(params["entry"]["text"])
+            case "Network.requestWillBeSent" if params["request"]["url"][:5] not in (
+                "file:",
+                "data:",
+            ):
+                self.problems.append(f"request of {params['request']['url']}")
+        return message
+
+    def open(self, file: Path, width: int, height: int = 900) -> None:
+        """Open a file in a window of this size, and wait until it is loaded."""
+        self.problems.clear()
+        self.resize(width, height)
+        self.send("Page.navigate", url="about:blank")
+        self.send("Page.navigate", url=file.absolute().as_uri())
+        self.wait("document.readyState == 'complete' && location.protocol == 'file:'")
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Give the window another size."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **metrics)
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression, awaited if it is a promise."""
+        answer = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true."""
+        end = time.monotonic() + TIMEOUT
+        while not self.evaluate(condition):
+            assert time.monotonic() < end, f"not true in time: {condition}"
+            time.sleep(0.05)
+
+    def point(self, element: str, *, click: bool = False) -> None:
+        """Move the mouse to the centre of an element, given by a JavaScript expression."""
+        self.evaluate(f"({element}).scrollIntoView({{block: 'center'}})")
+        box = self.evaluate(f"({element}).getBoundingClientRect().toJSON()")
+        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", **place)
+        for kind in ("mousePressed", "mouseReleased") if click else ():
+            self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+
+    def take_picture(self, height: int) -> bytes:
+        """Return a picture (PNG) of the page from its top to `height`, in 64 colours."""
+        clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1}
+        answer = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        return reduce_colours(base64.b64decode(answer["data"]), 64)
+
+
+@contextmanager
+def open_browser(profile: Path) -> Iterator[Page]:
+    """Start Chromium with a new profile directory and yield an empty page."""
+    requests = os.pipe()
+    answers = os.pipe()
+
+    def connect() -> None:  # the protocol's descriptors
+        read, write = os.dup(requests[0]), os.dup(answers[1])
+        os.dup2(read, 3)
+        os.dup2(write, 4)
+
+    process = subprocess.Popen(
+        [str(find_browser()), *FLAGS, f"--user-data-dir={profile}"],
+        close_fds=False,
+        preexec_fn=connect,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(requests[0])
+    os.close(answers[1])
+    try:
+        yield Page(requests[1], answers[0])
+    finally:
+        os.close(requests[1])
+        os.close(answers[0])
+        process.terminate()
+        process.wait(TIMEOUT)
+
+
+if __name__ == "__main__":
+    report, picture = map(Path, sys.argv[1:])
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        open_browser(Path(folder)) as page,
+    ):
+        page.open(report, 1000)
+        page.wait(CHARTS_ARE_DRAWN)
+        picture.write_bytes(page.take_picture(1800))

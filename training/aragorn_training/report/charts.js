@@ -1,0 +1,100 @@
+// Specifications of the charts in Vega-Lite, of the data that the report embeds.
+const ROW_HEIGHT = 17; // pixels
+const isNarrow = innerWidth < 600;
+const COLOURS = ["#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280"];
+const DASHES = [[1, 0], [6, 2], [2, 2]];
+const SHADES = ["#0b4f8a", "#8fb8de", "#d9d9d9"];
+const SHARE = { domain: [0, 1], scheme: "yellowgreenblue" };
+const CORRELATION = { domain: [-1, 1], scheme: "purplegreen" };
+
+const name = (field, settings = {}) => ({ field, type: "nominal", title: null, ...settings });
+const number = (field, settings = {}) => ({ field, type: "quantitative", ...settings });
+const distinct = (rows, field) => [...new Set(rows.map(row => row[field]))];
+
+function draw(values, height, mark, encoding, settings = {}) {
+  const config = { legend: { orient: "top", columns: Math.max(1, Math.floor(innerWidth / 170)), labelLimit: 240 } };
+  return { data: { values }, width: "container", height, mark, encoding, config, ...settings };
+}
+
+// `value` of rows as colours, with tooltips of further values
+function drawHeatMap(rows, row, systems, sort, scale, tooltip, settings) {
+  const labels = { orient: "top", labelAngle: -90, labelOverlap: false, labelLimit: 200, labelFontSize: isNarrow ? 8 : 10 };
+  const encoding = {
+    x: name("system", { sort: systems, axis: labels }),
+    y: name(row, { sort, axis: { labelLimit: isNarrow ? 110 : 320 } }),
+    color: number("value", { scale, title: null, legend: { direction: "horizontal", gradientLength: 160 } }),
+    tooltip: [name(row, { title: row }), name("system", { title: "system" }), ...tooltip],
+  };
+  const mark = { type: "rect", stroke: "white", invalid: null, cursor: "pointer" };
+  return draw(rows, ROW_HEIGHT * distinct(rows, row).length, mark, encoding, settings);
+}
+
+// names of a field by colour and another channel, with a legend that selects
+function drawCategories(rows, height, mark, field, channel, range, encoding) {
+  const domain = distinct(rows, field);
+  const repeat = (values, width = 1) => domain.map((_, row) => values[Math.floor(row / width) % values.length]);
+  return draw(rows, height, mark, {
+    color: name(field, { scale: { domain, range: repeat(COLOURS) } }),
+    [channel]: name(field, { scale: { domain, range: repeat(range, channel === "shape" ? 1 : COLOURS.length) } }),
+    opacity: { condition: { param: "chosen", value: 1 }, value: 0.1 },
+    ...encoding,
+  }, { params: [{ name: "chosen", bind: "legend", select: { type: "point", fields: [field] } }] });
+}
+
+function drawTopics({ topics, systems, measure }) {
+  const qrels = distinct(topics, "qrels");
+  const bind = qrels.length > 1 ? { input: "select", options: qrels, name: "Judgments: " } : undefined;
+  const hardestFirst = { field: "value", op: "mean", order: "ascending" };
+  const tooltip = [
+    number("value", { format: ".3f", title: measure }),
+    number("difference", { format: "+.3f", title: "against the baseline" }),
+  ];
+  return drawHeatMap(topics, "topic", systems, hardestFirst, SHARE, tooltip, {
+    params: [{ name: "judgments", value: qrels[0], bind }],
+    transform: [{ filter: "datum.qrels === judgments" }],
+  });
+}
+
+function drawSimilarity({ similarity, clustered }, field, scale) {
+  const rows = similarity.map(row => ({ ...row, value: row[field] }));
+  const tooltip = [number("value", { format: ".2f", title: field })];
+  return drawHeatMap(rows, "other", clustered, clustered, scale, tooltip, { title: field });
+}
+
+function drawRecall({ recall, systems }) {
+  const mark = { type: "point", filled: true, size: 55 };
+  return drawCategories(recall, ROW_HEIGHT * systems.length, mark, "depth", "shape", ["circle", "square", "triangle"], {
+    x: number("recall", { scale: { domain: [0, 1] }, title: "share of relevant documents" }),
+    y: name("system", { sort: systems, axis: { grid: true } }),
+    tooltip: [name("system"), name("depth"), number("recall", { format: ".3f" })],
+  });
+}
+
+function drawCandidates({ candidates }) {
+  const domain = distinct(candidates, "found");
+  const rows = candidates.map(row => ({ ...row, position: domain.indexOf(row.found) }));
+  return draw(rows, 220, { type: "bar", stroke: "white" }, {
+    x: name("qid", { sort: distinct(rows, "qid"), title: "topic" }),
+    y: number("n", { title: "relevant documents" }),
+    color: name("found", { scale: { domain, range: SHADES } }),
+    order: number("position"),
+    tooltip: [name("qid", { title: "topic" }), name("found", { title: "retrieved" }), number("n")],
+  });
+}
+
+function drawLearningCurves({ curves }) {
+  return drawCategories(curves, 320, { type: "line", point: true }, "network", "strokeDash", DASHES, {
+    x: number("share", { axis: { format: "%" }, title: "share of the training" }),
+    y: number("value", { scale: { domain: [0, 100] }, title: "validation (%)" }),
+    tooltip: [name("network"), name("measure"), number("epoch"), number("value"), number("loss")],
+  });
+}
+
+const CHARTS = {
+  "heat-map": drawTopics,
+  recall: drawRecall,
+  candidates: drawCandidates,
+  jaccard: data => drawSimilarity(data, "Jaccard index", SHARE),
+  spearman: data => drawSimilarity(data, "Spearman correlation", CORRELATION),
+  "learning-curves": drawLearningCurves,
+};

@@ -1,0 +1,140 @@
+"""Compute the figures of a report: measures with intervals and tests, recall and similarity."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, JUDGED, NDCG
+from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
+from aragorn_training.evaluation.similarity import compute_similarity_tables, select_top_docnos
+
+ALPHA = 0.05  # level of significance after Holm's correction
+RECALL_DEPTHS = (10, 100, 1000)
+SIMILARITIES = {"jaccard": "Jaccard index", "spearman": "Spearman correlation"}
+CANDIDATES = "bm25"  # system whose run the re-rankers re-rank
+
+
+class Evaluation:
+    """Evaluation of systems with one qrels file.
+
+    Args:
+        name: Name of the qrels.
+        qrels: Judgments `qid docno rel`.
+        values: Measures (columns) by topic (rows), by system.
+        baseline: System against which the others are tested.
+    """
+
+    def __init__(
+        self, name: str, qrels: pd.DataFrame, values: Mapping[str, pd.DataFrame], baseline: str
+    ) -> None:
+        self.name = name
+        self.qrels = qrels
+        self.values = values
+        self.topics = pd.DataFrame({system: table[NDCG] for system, table in values.items()}).T
+        base = self.topics.loc[baseline] if baseline in values else self.topics.mean()
+        self.differences = self.topics - base
+        self.baseline = baseline
+
+    def sort_systems(self, systems: Sequence[str]) -> list[str]:
+        """Sort systems by the mean of the first headline measure, where undefined values are 0;
+        systems without values last."""
+        values = self.values
+        measure = HEADLINE_MEASURES[0]
+        ordered = sorted(values, key=lambda system: -values[system][measure].fillna(0.0).mean())
+        return ordered + [system for system in systems if system not in values]
+
+    def list_values(self) -> pd.DataFrame:
+        """List nDCG@5 as rows `system qid value difference qrels`."""
+        columns = {"value": self.topics, "difference": self.differences}
+        stacked = {name: table.stack(future_stack=True) for name, table in columns.items()}
+        rows = pd.DataFrame(stacked).rename_axis(["system", "qid"]).reset_index()
+        return rows.assign(qrels=self.name)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Row of the table of results by system: `cells` of the headline measures (`mean ci_low
+        ci_high p mark`), numbers of topics `n`, `better`, `worse`, and judged share."""
+        rows: dict[str, dict[str, Any]] = {}
+        for system, table in self.values.items():
+            rows[system] = {
+                "cells": [],
+                "n": table[HEADLINE_MEASURES[0]].count(),
+                "better": int((self.differences.loc[system] > 0).sum()),
+                "worse": int((self.differences.loc[system] < 0).sum()),
+                "judged": table[JUDGED].mean(),
+            }
+        for measure in HEADLINE_MEASURES:
+            columns = {system: table[measure] for system, table in self.values.items()}
+            tests: dict[Any, Any] = {}
+            if self.baseline in columns and len(columns) > 1:
+                tests = compare_with_baseline(columns, self.baseline).to_dict("index")
+            for name, means in bootstrap_means(pd.DataFrame(columns)).to_dict("index").items():
+                test = tests.get(name, {"p_randomisation_holm": np.nan, "difference": np.nan})
+                p = test["p_randomisation_holm"]
+                mark = "" if not p < ALPHA else "▲" if test["difference"] > 0 else "▼"
+                rows[str(name)]["cells"].append({**means, "p": p, "mark": mark})
+        return rows
+
+    @cached_property
+    def other_means(self) -> pd.DataFrame:
+        """Means of further measures (columns) by system."""
+        names = [name for name in ALL_MEASURES if name not in (*HEADLINE_MEASURES, JUDGED)]
+        return pd.DataFrame(
+            {system: table[names].mean() for system, table in self.values.items()}
+        ).T
+
+
+def compute_recall(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:
+    """Compute the share of all relevant documents in the top of each run: rows `system depth
+    recall`, for those of RECALL_DEPTHS that a run reaches."""
+    relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
+    deepest = max(run["rank"].max() for run in runs.values())
+    depths = [depth for depth in RECALL_DEPTHS if depth <= max(deepest, RECALL_DEPTHS[0])]
+    ranks = {system: run.merge(relevant)["rank"] for system, run in runs.items()}
+    rows = [
+        (system, f"top {depth}", (column <= depth).sum() / len(relevant))
+        for system, column in ranks.items()
+        for depth in depths
+    ]
+    return pd.DataFrame(rows, columns=["system", "depth", "recall"])
+
+
+def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:
+    """Count the relevant documents of each topic that the run of CANDIDATES, only others, or none
+    retrieve: rows `qid found n`."""
+    relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
+    pairs = pd.MultiIndex.from_frame(relevant)
+    is_found = {
+        system: pairs.isin(pd.MultiIndex.from_frame(run[["qid", "docno"]]))
+        for system, run in runs.items()
+    }
+    is_anywhere = np.any([*is_found.values()], axis=0)
+    is_candidate = is_found.get(CANDIDATES, np.zeros(len(pairs), bool))
+    kinds = {
+        f"by {CANDIDATES}": is_candidate,
+        "only by other systems": is_anywhere & ~is_candidate,
+        "by no system": ~is_anywhere,
+    }
+    counts = pd.DataFrame(kinds).groupby(relevant["qid"].to_numpy(), sort=False).sum()
+    return counts.rename_axis("qid").reset_index().melt("qid", var_name="found", value_name="n")
+
+
+def compare_rankings(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compare the rankings of each pair of systems: rows `system other` and SIMILARITIES, ordered so
+    that similar systems are neighbours (average linkage of the Jaccard index)."""
+    tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
+    systems = list(runs)
+    if len(systems) > 2:
+        distances = squareform(1 - tables["jaccard"].to_numpy(), checks=False)
+        leaves = leaves_list(linkage(distances, "average", optimal_ordering=True))
+        systems = [systems[leaf] for leaf in leaves]
+    columns = {
+        title: tables[name].loc[systems, systems].stack(future_stack=True)
+        for name, title in SIMILARITIES.items()
+    }
+    return pd.DataFrame(columns).rename_axis(["system", "other"]).reset_index()

@@ -1,0 +1,77 @@
+"""Find, name and read the runs of a report."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from aragorn.errors import InputError, UsageError, abbreviate, escape_name, suggest
+from aragorn.io.files import read_text
+from aragorn.io.orders import Order
+from aragorn.io.runs import RUN_FILES, read_run
+
+
+def find_runs(directories: Iterable[Path]) -> list[Path]:
+    """Return the runs <team>-<system>.txt, plain or gzipped, of directories; raise InputError if
+    one has none."""
+    files = []
+    for directory in directories:
+        runs = sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")])
+        if not runs:
+            reason = "no runs named <team>-<system>.txt"
+            raise InputError(directory, "", reason, "pass a directory that `rank` wrote")
+        files += runs
+    return files
+
+
+def name_runs(files: Sequence[Path], baseline: str | None) -> tuple[dict[Path, str], str]:
+    """Name the run of each file, and return the name of the baseline, too: its system, or for other
+    teams than the baseline's <team>-<system>.
+
+    Args:
+        files: Files of `find_runs`.
+        baseline: System, or <team>-<system>; None: the run that equals a run.txt beside it.
+
+    Raises:
+        InputError: If there is neither a baseline nor a run that equals run.txt.
+        UsageError: If there is no run of the baseline.
+    """
+    stems = {
+        file: escape_name(file.name.removesuffix(".gz").removesuffix(".txt")) for file in files
+    }
+    if baseline is None:
+        baseline = stems[_find_primary(files)]
+    matches = [stem for stem in stems.values() if baseline in (stem, stem.rpartition("-")[2])]
+    if not matches:
+        hint = suggest(baseline, [stem.rpartition("-")[2] for stem in stems.values()])
+        raise UsageError(f"unknown baseline '{abbreviate(baseline)}'; {hint}")
+    team = matches[0].rpartition("-")[0]
+    names = {file: stem.removeprefix(f"{team}-") for file, stem in stems.items()}
+    return names, matches[0].removeprefix(f"{team}-")
+
+
+def _find_primary(files: Sequence[Path]) -> Path:
+    """Return the first run that equals the run.txt of its directory."""
+    for directory in dict.fromkeys(file.parent for file in files):
+        for primary in [directory / name for name in RUN_FILES if (directory / name).exists()]:
+            content = read_text(primary)
+            for file in files:
+                if file.parent == directory and read_text(file) == content:
+                    return file
+    reason = "no run.txt that equals another run"
+    raise InputError(files[0].parent, "", reason, "add --baseline SYSTEM")
+
+
+def read_runs(names: Mapping[Path, str], order: Order) -> dict[str, pd.DataFrame]:
+    """Read runs `qid docno rank score` by name; raise InputError if a file is malformed, or two
+    files of one name have a topic in common."""
+    runs: dict[str, pd.DataFrame] = {}
+    for file, name in names.items():
+        run = read_run(file, order)
+        if name in runs:
+            if common := sorted({*runs[name]["qid"]} & {*run["qid"]}):
+                reason = f"second run of {name} with topic {abbreviate(common[0])}"
+                raise InputError(file, "", reason, "keep one of them")
+            run = pd.concat([runs[name], run], ignore_index=True)
+        runs[name] = run
+    return runs

@@ -1,0 +1,94 @@
+"""Describe the topics of a report: their top documents by system, with judgments and texts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from aragorn.errors import InputError, abbreviate
+from aragorn.io.dataset import Dataset
+from aragorn.text.normalisation import sanitise
+from aragorn_training.report.results import Evaluation
+
+TOP_K = 5  # documents per topic and system
+MAX_CHARACTERS = 1_500_000  # of all premises; long ones are cut
+MIN_LENGTH = 300  # characters of a cut premise
+
+
+class Document(NamedTuple):
+    """Document in the top of a system."""
+
+    docno: str
+    grade: float | None  # None: unjudged
+    conclusion: str
+    premise: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Contents of a topic's section."""
+
+    qid: str
+    title: str
+    n_relevant: int
+    values: pd.Series  # (systems,) of the report's measure
+    documents: list[Document]
+    tops: dict[str, list[int]]  # positions of each system's top in `documents`
+
+
+def describe_topics(
+    dataset: Dataset, runs: Mapping[str, pd.DataFrame], evaluations: Sequence[Evaluation]
+) -> list[Topic]:
+    """Describe the topics with a value, in input order, by the first evaluation that has them.
+
+    Raises:
+        InputError: If a run has a topic, or in its top a document, that the input lacks.
+    """
+    titles = dict(zip(dataset.topics["qid"], dataset.topics["query"], strict=True))
+    retrieved = {qid for run in runs.values() for qid in run["qid"].unique()}
+    fix = "pass the input of the runs with -i, and topics of further years with another -i"
+    if unknown := sorted(retrieved - {*titles}):
+        reason = f"no topic {abbreviate(unknown[0])}: the runs are on another input"
+        raise InputError(dataset.name, "", reason, fix)
+    tops = {
+        system: run.groupby("qid", sort=False).head(TOP_K).groupby("qid")["docno"].agg(list)
+        for system, run in runs.items()
+    }
+    by_topic = {
+        qid: evaluation for evaluation in reversed(evaluations) for qid in evaluation.topics
+    }
+    pooled = {
+        qid: list(dict.fromkeys(docno for top in tops.values() for docno in top.get(qid, ())))
+        for qid in titles
+        if qid in by_topic
+    }
+    texts = _read_texts(dataset, {docno for docnos in pooled.values() for docno in docnos}, fix)
+    topics = []
+    for qid, docnos in pooled.items():
+        qrels = by_topic[qid].qrels.query("qid == @qid")
+        grades = dict(zip(qrels["docno"], qrels["rel"], strict=True))
+        topics.append(
+            Topic(
+                qid,
+                sanitise(titles[qid]),
+                int((qrels["rel"] > 0).sum()),
+                by_topic[qid].topics[qid],
+                [Document(docno, grades.get(docno), *texts[docno]) for docno in docnos],
+                {system: [*map(docnos.index, top.get(qid, ()))] for system, top in tops.items()},
+            )
+        )
+    return topics
+
+
+def _read_texts(dataset: Dataset, docnos: Collection[str], fix: str) -> dict[str, tuple[str, str]]:
+    """Return conclusion and premise by docno, long premises cut so that all have MAX_CHARACTERS."""
+    table = dataset.documents[dataset.documents["docno"].isin(docnos)]
+    if missing := sorted({*docnos} - {*table["docno"]}):
+        reason = f"no document {abbreviate(missing[0])}, which a run has"
+        raise InputError(dataset.name, "", reason, fix)
+    limit = max(MIN_LENGTH, MAX_CHARACTERS // len(docnos))
+    return {
+        docno: (conclusion, premise if len(premise) <= limit else premise[:limit] + " …")
+        for docno, conclusion, premise in table[["docno", "conclusion", "premise"]].to_numpy()
+    }
