@@ -7,7 +7,8 @@ from typing import Any
 
 OWN_PACKAGES = ("aragorn", "aragorn_training")
 MESSAGE = (
-    "error: Python package {name} is not installed in {python}; activate the environment with `. .venv/bin/activate`, "
+    "error: Python package {name} is not installed in {python}; activate the environment with `. "
+    ".venv/bin/activate`, "
     "and install the packages for training once with `pip install -e '.[training]'` in the project"
 )
 
@@ -39,7 +40,10 @@ from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
 from aragorn_training.options import add_command
 
-TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
+TRAINING_EXIT_CODES = (
+    f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); "
+    "8 metrics not reproduced"
+)
 COMMANDS: dict[str, Callable[[Any], None]] = {
     "fit": fit.fit_recipe,
     "tune": fit.tune,

@@ -33,11 +33,8 @@ def find(kind: Kind, name: str, directory: Path | None = None) -> Path:
 
 
 def read(kind: Kind, name: str) -> tuple[Path, dict[str, Any]]:
-    """Read a configuration by its name or path, see `find`; return its path and values.
-
-    Raises:
-        UsageError: If it is missing or no TOML.
-    """
+    """Read a configuration, see `find`, and return its path and values; raise UsageError if it is
+    missing or no TOML."""
     path = find(kind, name)
     try:
         return path, tomllib.loads(path.read_text(encoding="utf-8"))
@@ -64,7 +61,7 @@ def convert(
         values: Values by key.
         struct: Type of the result, a msgspec struct.
         table: Name of the table that contains the values; empty: the top level.
-        other_keys: Valid keys that have been removed from `values`, to suggest them for unknown ones.
+        other_keys: Valid keys removed from `values`, to suggest them for unknown ones.
 
     Raises:
         UsageError: If a key is unknown or a value is invalid; it names the file and the key.

@@ -8,6 +8,7 @@ import numpy as np
 # all topics.
 CROSS_VALIDATED = "cross-validated"
 IN_SAMPLE = "in-sample"
+DASH = "–"  # noqa: RUF001 of undefined values
 
 
 def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -29,4 +30,4 @@ def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float |
 
 def format_value(value: float | None, digits: int = 3) -> str:
     """Format a value with `digits` decimal places; None or NaN becomes a dash."""
-    return "–" if value is None or np.isnan(value) else f"{value:.{digits}f}"  # noqa: RUF001 a dash
+    return DASH if value is None or np.isnan(value) else f"{value:.{digits}f}"

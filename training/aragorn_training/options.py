@@ -47,6 +47,16 @@ def add_command(
     return parser
 
 
+def output_option(help: str, metavar: str = "DIR") -> Any:
+    """Return the field of -o, the path of an output, None by default."""
+    return option(None, "-o", "--output", metavar=metavar, help=help)
+
+
+def input_option(help: str) -> Any:
+    """Return the field of -i, a mandatory directory."""
+    return option(MISSING, "-i", "--input", help=help)
+
+
 positive_int = integer_between(1, 2**31)
 process_count = integer_between(1, 1024)
 
@@ -91,7 +101,7 @@ class WorkOptions:
 class CorpusOptions:
     """Directory of the corpus."""
 
-    input_dir: Path = option(MISSING, "-i", "--input", help="directory with the args.me corpus")
+    input_dir: Path = input_option("directory with the args.me corpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +156,8 @@ class TuningOptions:
     qrels: tuple[NamedPath, ...] = option(
         parse=parse_named_path,
         metavar="[NAME=]FILE",
-        help=f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file",
+        help=f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per "
+        "file",
     )
     measure: str = option(
         "nDCG@5", choices=SELECTION_MEASURES, help="measure whose mean over topics is optimised"
@@ -213,7 +224,8 @@ def index_files_by_name(named_paths: Sequence[NamedPath], kind: str) -> dict[str
     if duplicate is not None:
         files = " and ".join(str(file) for name, file in named_paths if name == duplicate)
         raise UsageError(
-            f"{files}: duplicate {kind} name {abbreviate(duplicate)!r}; name each file with NAME=FILE"
+            f"{files}: duplicate {kind} name {abbreviate(duplicate)!r}; name each file with "
+            "NAME=FILE"
         )
     return dict(named_paths)
 
@@ -231,12 +243,8 @@ def get_output(options: Any, *default: str) -> Path:
 class StudyOptions(WorkOptions):
     """Options of all studies."""
 
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="result CSV, next to which plots are written (default: in WORK_DIR/results)",
+    output: Path | None = output_option(
+        "result CSV, next to which plots are written (default: in WORK_DIR/results)", "FILE"
     )
 
 

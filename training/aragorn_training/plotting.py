@@ -21,9 +21,9 @@ def render_png(fig: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def reduce_colours(png: bytes, colours: int = 32) -> bytes:
-    """Reduce a PNG file to a palette, which makes scatter plots several times smaller."""
-    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+def reduce_colours(png: bytes) -> bytes:
+    """Reduce a PNG file to 32 colours, which makes scatter plots several times smaller."""
+    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
     image.save(buffer, format="png", optimize=True)
     return buffer.getvalue()

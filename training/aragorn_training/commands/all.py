@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from aragorn_training.options import (
     DeviceOptions,
     WorkOptions,
     add_command,
+    input_option,
+    output_option,
     process_count,
 )
 
@@ -33,9 +35,7 @@ VERDICTS = (
 class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
     """Options of `all`."""
 
-    input_dir: Path = option(
-        MISSING, "-i", "--input", help="directory with topics and the args.me corpus"
-    )
+    input_dir: Path = input_option("directory with topics and the args.me corpus")
     data_dir: Path | None = option(
         None,
         "--data",
@@ -61,12 +61,9 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         help="directory of recipes, grids and fusions that replace those of "
         "training/aragorn_training/configs by name",
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="directory to which the checkpoints are copied at the end "
-        "(default: they stay in WORK_DIR/checkpoints)",
+    output: Path | None = output_option(
+        "directory to which the checkpoints are copied at the end "
+        "(default: they stay in WORK_DIR/checkpoints)"
     )
     processes: int | None = option(
         None,
@@ -77,7 +74,8 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
     plan: bool = option(
         False,
         help="only print the plan; states: new, started (interrupted, resumed by the next call), "
-        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
+        "outdated (made from other inputs, settings or code, and therefore recomputed) and "
+        "finished",
     )
 
 
@@ -96,6 +94,7 @@ def make_all(options: AllOptions) -> None:
     from aragorn_training.commands import graph
     from aragorn_training.commands.compare import compare_checkpoints
     from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
+    from aragorn_training.formatting import DASH
 
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
@@ -137,7 +136,7 @@ def make_all(options: AllOptions) -> None:
     seconds = {name: record.seconds for name, record in records_of_finished.items() if record}
     table = compare_checkpoints(seconds, options.work_dir / "checkpoints", options.checkpoint_dir)
     if finished:
-        print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
+        print(table.to_string(index=False, float_format="%.2f", na_rep=DASH))
     if failed:
         cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
         raise SystemsFailedError(
@@ -148,7 +147,8 @@ def make_all(options: AllOptions) -> None:
             _copy_checkpoint(options.work_dir / "checkpoints" / name, options.output / name)
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
-            f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: {', '.join(differing)}"
+            f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: "
+            f"{', '.join(differing)}"
         )
 
 
@@ -160,12 +160,8 @@ def _copy_checkpoint(source: Path, target: Path) -> None:
 
 
 def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
-    """Return the names of all steps that can be run, or of those in `only`, with the steps that
-    they require, in order.
-
-    Raises:
-        UsageError: If `only` names an unknown step, or one whose input is missing.
-    """
+    """Return the names of `only`, or of all steps that can be run, with required ones, in order;
+    raise UsageError for a step that is unknown or lacks an input."""
     from aragorn.errors import UsageError, suggest
 
     for name in only:
@@ -173,7 +169,8 @@ def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
             raise UsageError(f"unknown step {name!r}; {suggest(name, steps)}")
         if steps[name].missing:
             raise UsageError(
-                f"{name}: missing {', '.join(steps[name].missing)}; add it, or remove {name} from --only"
+                f"{name}: missing {', '.join(steps[name].missing)}; add it, or remove {name} from "
+                "--only"
             )
     selection = {*only} or {
         name for name, step in steps.items() if not step.missing and step.command[0] != "prepare"
@@ -214,7 +211,8 @@ def _format_plan(
     lines = [f"{'step':26}{'state':10}{'about':>7}  requires"]
     for name, state in states.items():
         lines.append(
-            f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {abbreviate_list(steps[name].requires)}"
+            f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  "
+            f"{abbreviate_list(steps[name].requires)}"
         )
     lines += [
         f"{name}: cannot be made, missing {', '.join(step.missing)}"

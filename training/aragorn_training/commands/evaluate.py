@@ -17,12 +17,13 @@ from aragorn_training.options import (
     NamedQrelsOptions,
     OrderOptions,
     index_files_by_name,
+    output_option,
     parse_named_path,
 )
 
 COMPARISON_LEGEND = """a: {}, b: {}
 difference: mean of b - a over n topics, with its 95 % bootstrap interval from low to high
-p: paired two-sided randomisation test, not corrected for the number of measures; if p ≥ .05, the difference may be chance
+p: paired two-sided randomisation test, not corrected; if p ≥ .05, the difference may be chance
 better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
 log = logging.getLogger(__name__)
 
@@ -68,11 +69,8 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
     format: Literal["table", "csv", "json", "latex", "markdown"] = option(
         "table", help="format of the printed table"
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="directory for means.csv, per_topic.csv and, with --baseline, significance.csv",
+    output: Path | None = output_option(
+        "directory for means.csv, per_topic.csv and, with --baseline, significance.csv"
     )
 
 
@@ -92,12 +90,9 @@ class CompareOptions(OrderOptions):
     system: str | None = option(
         None, help="system whose runs in two directories are compared in detail"
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="output directory of topics.csv, moves.csv (ranks of moved documents) and, "
-        "with --qrels, measures.csv",
+    output: Path | None = output_option(
+        "output directory of topics.csv, moves.csv (ranks of moved documents) and, "
+        "with --qrels, measures.csv"
     )
 
 
@@ -106,11 +101,8 @@ class OverlapOptions(OrderOptions):
     """Options of `overlap`."""
 
     runs: Path = argument(metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="output directory of tables and heat maps (default: RUN_DIR/analysis)",
+    output: Path | None = output_option(
+        "output directory of tables and heat maps (default: RUN_DIR/analysis)"
     )
 
 
@@ -140,12 +132,8 @@ class ReportOptions(CheckpointOptions, OrderOptions, DefaultInputOptions):
     published: bool = option(
         False, help="compare the figures of the rebuilt publications with ours instead"
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="report file (default: report.html in the first RUN_DIR, or published.html)",
+    output: Path | None = output_option(
+        "report file (default: report.html in the first RUN_DIR, or published.html)", "FILE"
     )
 
 
@@ -209,8 +197,8 @@ def evaluate(options: EvaluateOptions) -> None:
 
 
 def compare(options: CompareOptions) -> None:
-    """Show how two runs of the same topics differ: documents, ranks, scores and, with --qrels,
-    measures; of two directories, how the runs of each system differ."""
+    """Show how two runs differ in documents, ranks, scores and, with --qrels, measures; of two
+    directories, how the runs of each system differ."""
     from aragorn_training.evaluation.comparison import compare_directories, find_runs
 
     name_a, first = options.first
@@ -249,6 +237,7 @@ def _compare_in_detail(
     from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
     from aragorn_training.evaluation.overlap import compute_overlap
     from aragorn_training.evaluation.tables import write_csv
+    from aragorn_training.formatting import DASH
 
     first = read_run(file_a, options.order)
     second = read_run(file_b, options.order)
@@ -267,13 +256,11 @@ def _compare_in_detail(
     changed = tables["topics"][comparison.topics["first_rank"].notna()]
     if len(changed):
         text += "\n\n" + changed.to_string(
-            formatters={"first_rank": "{:.0f}".format},
-            float_format="{:z.3f}".format,
-            na_rep="–",  # noqa: RUF001 a dash
+            formatters={"first_rank": "{:.0f}".format}, float_format="{:z.3f}".format, na_rep=DASH
         )
     if options.qrels:
-        text += f"\n\n{tables['measures'].to_string(float_format='{:z.4f}'.format, na_rep='–')}"  # noqa: RUF001 a dash
-        text += f"\n\n{COMPARISON_LEGEND.format(*names)}"
+        measures = tables["measures"].to_string(float_format="{:z.4f}".format, na_rep=DASH)
+        text += f"\n\n{measures}\n\n{COMPARISON_LEGEND.format(*names)}"
     if options.output:
         create_directory(options.output)
         for name, table in tables.items():

@@ -17,6 +17,7 @@ from aragorn_training.options import (
     WorkOptions,
     get_output,
     index_files_by_name,
+    output_option,
     parse_named_path,
     parse_work_dir,
 )
@@ -36,8 +37,8 @@ class FitOptions(DeviceOptions, WorkOptions):
     vectors: Path | None = option(
         None, help="directory of the word vectors (default: the output of `prepare vectors`)"
     )
-    output: Path | None = option(
-        None, "-o", "--output", help="checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)"
+    output: Path | None = output_option(
+        "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)"
     )
     restart: bool = option(False, help="discard an interrupted run and start again")
 
@@ -57,11 +58,8 @@ class TuneOptions(DeviceOptions, CheckpointOptions, TuningOptions, InputOptions)
         help="cache of finished points (default: a temporary directory); "
         "for `tfr_bert`: prepared by `prepare quality`",
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)",
+    output: Path | None = output_option(
+        "checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)"
     )
 
 
@@ -77,7 +75,8 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         (),
         parse=parse_named_path,
         metavar="[NAME=]FILE",
-        help=f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are "
+        help=f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels "
+        "are "
         "weighted means of both",
     )
     inputs: tuple[Path, ...] = option(
@@ -87,8 +86,8 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         metavar="INPUT",
         help="learned fusion only: judged input (topics and corpus); repeatable",
     )
-    output: Path | None = option(
-        None, "-o", "--output", help="checkpoint directory (default: WORK_DIR/checkpoints/FUSION)"
+    output: Path | None = output_option(
+        "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)"
     )
     non_negative: bool = option(False, help="ensemble only: require weights ≥ 0")
     candidates: bool = option(
@@ -140,7 +139,8 @@ def tune(options: TuneOptions) -> None:
             )
         if options.work_dir is None:
             raise UsageError(
-                f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`"
+                f"tune {system.name}: no --work-dir; add the directory prepared by `prepare "
+                "quality`"
             )
         output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
         with open_retrieval(options, options.work_dir, output.parent) as retrieval:
@@ -165,7 +165,8 @@ def fuse(options: FuseOptions) -> None:
         _fuse_ensemble(SYSTEMS[options.fusion], options)
     elif missing := [flag for flag, value in inputs.items() if not value]:
         raise UsageError(
-            f"fuse {options.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing)}"
+            f"fuse {options.fusion}: a learned fusion is fitted to judgments; add "
+            f"{' and '.join(missing)}"
         )
     else:
         _fuse_learned(options)
@@ -179,7 +180,8 @@ def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
 
     if options.qrels:
         raise UsageError(
-            f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels"
+            f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; "
+            "remove --qrels"
         )
     output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
     device = choose_device(options.device)

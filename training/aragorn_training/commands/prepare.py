@@ -1,7 +1,7 @@
 """Define the commands `prepare KIND`, which build training data in a working directory."""
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,8 @@ from aragorn_training.options import (
     DeviceOptions,
     SeedOptions,
     WorkOptions,
+    input_option,
+    output_option,
     positive_int,
 )
 
@@ -49,7 +51,8 @@ class PassagesOptions(PrepareOptions, CorpusOptions):
         (),
         "--exclude-run",
         metavar="FILE",
-        help="TREC run; recipes may exclude its top 50 documents per topic from training; repeatable",
+        help="TREC run; recipes may exclude its top 50 documents per topic from training; "
+        "repeatable",
     )
 
 
@@ -57,12 +60,9 @@ class PassagesOptions(PrepareOptions, CorpusOptions):
 class QualityOptions(PrepareOptions):
     """Options of `prepare quality`."""
 
-    input_dir: Path = option(
-        MISSING,
-        "-i",
-        "--input",
-        help="directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, "
-        "webis-argquality-20/, as published",
+    input_dir: Path = input_option(
+        "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, "
+        "webis-argquality-20/, as published"
     )
 
 
@@ -70,12 +70,9 @@ class QualityOptions(PrepareOptions):
 class TagsOptions(PrepareOptions):
     """Options of `prepare tags`."""
 
-    input_dir: Path = option(
-        MISSING,
-        "-i",
-        "--input",
-        help="directory with es.txt and wd.txt (persuasive essays, web discourse), "
-        "as published by TARGER's authors",
+    input_dir: Path = input_option(
+        "directory with es.txt and wd.txt (persuasive essays, web discourse), "
+        "as published by TARGER's authors"
     )
 
 
@@ -105,12 +102,9 @@ class VectorsOptions(SeedOptions, PrepareOptions):
     from_file: Path | None = option(
         None, metavar="FILE", help="file of GloVe or word2vec vectors to read instead of training"
     )
-    output: Path | None = option(
-        None,
-        "-o",
-        "--output",
-        help="output directory (default: WORK_DIR/vectors; "
-        "with --surface-tokens: WORK_DIR/vectors-METHOD)",
+    output: Path | None = output_option(
+        "output directory (default: WORK_DIR/vectors; "
+        "with --surface-tokens: WORK_DIR/vectors-METHOD)"
     )
     dimensions: int = option(300, parse=positive_int, help="number of dimensions of the vectors")
     minimum_frequency: int = option(
@@ -123,7 +117,8 @@ class VectorsOptions(SeedOptions, PrepareOptions):
     )
     surface_tokens: Literal["word2vec", "fasttext"] | None = option(
         None,
-        help="method to train vectors of unnormalised tokens, for TARGER (default: normalised words)",
+        help="method to train vectors of unnormalised tokens, for TARGER (default: normalised "
+        "words)",
     )
 
 
@@ -161,7 +156,8 @@ def run_passages(options: PassagesOptions) -> None:
             options.overwrite,
         )
     print(
-        "percentage of passages without a relevant word: `empty` in this corpus, `published` in Hollatz 2022"
+        "percentage of passages without a relevant word: `empty` in this corpus, `published` in "
+        "Hollatz 2022"
     )
     print(table.to_string(index=False, float_format="%.1f"))
 

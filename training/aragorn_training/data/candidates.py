@@ -95,8 +95,10 @@ def draw_negatives(
     for index, query in enumerate(queries):
         others = np.flatnonzero(conclusions != query)
         if len(others) < count:
-            cause = f"the conclusion {query!r} needs {count} negatives, but only {len(others)} arguments have other conclusions"
-            raise InputError(f"{cause}; use a larger corpus")
+            raise InputError(
+                f"the conclusion {query!r} needs {count} negatives, but only {len(others)} "
+                "arguments have other conclusions; use a larger corpus"
+            )
         rng = create_generator(seed, RandomStream.CANDIDATES, index)
         if rule == "random":
             negatives[index] = rng.choice(others, size=count, replace=False)

@@ -59,7 +59,8 @@ def sample_negatives(
     if needed_count > available_count:
         cause = f"the most frequent conclusion needs {needed_count} negatives"
         raise InputError(
-            f"{cause}, but only {available_count} arguments have other conclusions; use a larger corpus"
+            f"{cause}, but only {available_count} arguments have other conclusions; use a larger "
+            "corpus"
         )
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)

@@ -67,12 +67,8 @@ class DebateTitleInput(Dataset):
 def build_title_input(
     paths: Sequence[Path], excluded_topic_files: Sequence[Path], settings: DistillationSettings
 ) -> DebateTitleInput:
-    """Combine the corpus of a Touché input with at most `settings.max_titles` sampled debate titles
-    as topics.
-
-    Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise
-    InputError if none remains.
-    """
+    """Combine the corpus of an input with at most `settings.max_titles` sampled debate titles that
+    paraphrase no topic of the input or of an excluded file; raise InputError if none remains."""
     dataset = Dataset(*paths)
     excluded_topics = dataset.topics["query"].tolist()
     for file in excluded_topic_files:
@@ -153,8 +149,10 @@ def _write_scores(
             )
     if not lists:
         raise InputError(
-            f"{retrieval.dataset.name}: for none of {len(titles)} titles does {system.name} rank at least "
-            f"{settings.documents_per_title} documents with different scores; lower --documents or use a larger corpus"
+            f"{retrieval.dataset.name}: for none of {len(titles)} titles does {system.name} rank "
+            "at least "
+            f"{settings.documents_per_title} documents with different scores; lower --documents or "
+            "use a larger corpus"
         )
     table = pd.concat(lists, ignore_index=True)
     texts = retrieval.collection.documents.read_texts(set(table["docno"])).set_index("docno")[

@@ -30,9 +30,13 @@ ONNX_FILE = "model.onnx"
 LINEAR_OP = "MatMulInteger"
 EMBEDDING_OP = "DequantizeLinear"
 BERT_CONFIG = {
-    "model_type": "bert", "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536,
+    "model_type": "bert",
+    "hidden_size": 384,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
     "vocab_size": 30522,
-}  # fmt: skip
+}
 TOKENIZER_CONFIG = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": True,
@@ -53,20 +57,26 @@ class PackagedEncoder:
 
 PACKAGED_ENCODERS = {
     "ms-marco-MiniLM-L-12-v2": PackagedEncoder(
-        "cross-encoder/ms-marco-MiniLM-L-12-v2", "Apache-2.0", "reranker_en", "BertForSequenceClassification",
+        "cross-encoder/ms-marco-MiniLM-L-12-v2",
+        "Apache-2.0",
+        "reranker_en",
+        "BertForSequenceClassification",
         {
             ONNX_FILE: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
             TOKENISER_FILE: "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
         },
     ),
     "bge-small-en-v1.5": PackagedEncoder(
-        "BAAI/bge-small-en-v1.5", "MIT", "bge_small_en", "BertModel",
+        "BAAI/bge-small-en-v1.5",
+        "MIT",
+        "bge_small_en",
+        "BertModel",
         {
             ONNX_FILE: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
             TOKENISER_FILE: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
         },
     ),
-}  # fmt: skip
+}
 
 
 def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
@@ -110,7 +120,8 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
             "data": encoder.model_id,
             "licence": encoder.licence,
         },
-        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: int8 weights, dequantised",
+        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: "
+        "int8 weights, dequantised",
     }
     write_with_provenance(output, contents, provenance)
     log.info("Wrote %s: %s (%s), float32", output, encoder.model_id, encoder.licence)

@@ -46,10 +46,15 @@ PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
     "pieces": remove_urls,
 }
 
-TABLE_SCHEMA = pa.schema({
-    "docno": pa.string(), "conclusion": pa.string(), "normalised_conclusion": pa.string(), "premise": pa.string(),
-    "negatives": pa.list_(pa.string()),  # docnos of the negatives
-})  # fmt: skip
+TABLE_SCHEMA = pa.schema(
+    {
+        "docno": pa.string(),
+        "conclusion": pa.string(),
+        "normalised_conclusion": pa.string(),
+        "premise": pa.string(),
+        "negatives": pa.list_(pa.string()),  # docnos of the negatives
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ def find_datasets(directory: Path) -> list[str]:
     missing_folders = [folder for name, folder in FOLDERS.items() if name not in datasets]
     if not datasets:
         raise InputError(
-            f"{directory}: no data set; download one into its folder ({' or '.join(missing_folders)})"
+            f"{directory}: no data set; download one into its folder "
+            f"({' or '.join(missing_folders)})"
         )
     if missing_folders:
         log.info(
@@ -101,10 +102,7 @@ def get_table_path(work_dir: Path, name: str) -> Path:
 
 
 def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
-    """Load the columns `columns` of a data set's table; None: all columns.
-
-    The arguments of a topic form one list to rank; a debate has one topic per side.
-    """
+    """Load columns of a data set's table (None: all); a topic is a list, a debate has two."""
     file = get_table_path(work_dir, name)
     with convert_table_errors(file, work_dir, "quality"):
         return pd.read_parquet(file, columns=columns)

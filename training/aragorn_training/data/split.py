@@ -36,7 +36,8 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     eligible_conclusions = premise_counts.index[premise_counts == POSITIVES].to_numpy()
     if not len(eligible_conclusions):
         raise InputError(
-            f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
+            f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: "
+            f"{premise_counts.max()}), so there "
             "is no validation set; use a larger corpus"
         )
     shuffled_conclusions = create_generator(seed, RandomStream.SPLIT).permutation(
@@ -45,7 +46,8 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     validation_conclusions = shuffled_conclusions[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
     if len(validation_conclusions) == len(premise_counts):
         raise InputError(
-            f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use a larger corpus"
+            f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use "
+            "a larger corpus"
         )
     is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))
     return arguments[~is_validation].reset_index(drop=True), arguments[is_validation].reset_index(

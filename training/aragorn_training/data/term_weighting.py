@@ -41,16 +41,18 @@ MAX_WORDS = 220
 ARGUMENTS_PER_BATCH = 2_000  # limits memory
 WORD = re.compile(r"[^\W_]+")
 PASSAGES = "passages.parquet"
-SCHEMA = pa.schema({
-    "docno": pa.string(),
-    "number": pa.int32(),  # 1-based, within the argument
-    "discussion": pa.string(),  # topic of the debate
-    "passage": pa.string(),
-    "topic": pa.list_(pa.string()),  # words that match the topic
-    "conclusion": pa.list_(pa.string()),  # words that match the conclusion
-    "judged": pa.bool_(),  # argument is judged
-    "pooled": pa.bool_(),  # argument is pooled: in the top 50 of a run
-})  # fmt: skip
+SCHEMA = pa.schema(
+    {
+        "docno": pa.string(),
+        "number": pa.int32(),  # 1-based, within the argument
+        "discussion": pa.string(),  # topic of the debate
+        "passage": pa.string(),
+        "topic": pa.list_(pa.string()),  # words that match the topic
+        "conclusion": pa.list_(pa.string()),  # words that match the conclusion
+        "judged": pa.bool_(),  # argument is judged
+        "pooled": pa.bool_(),  # argument is pooled: in the top 50 of a run
+    }
+)
 # Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by
 # document set and reference.
 PUBLISHED_SAMPLES = {
@@ -212,9 +214,13 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
         raise InputError(f"{get_passages_dir(work_dir) / PASSAGES}: not found; run `{command}`")
     for name in required_options:
         if not manifest.inputs[name]:
-            reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
-            command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir} --overwrite{flags}"
-            raise InputError(f"{get_passages_dir(work_dir)}: {reason}; run `{command}`")
+            need = f'which documents = "{document_set}" needs'
+            reason = f"the passages were prepared without {name}, {need}"
+            command = "aragorn-training prepare passages -i INPUT --work-dir"
+            raise InputError(
+                f"{get_passages_dir(work_dir)}: {reason}; run "
+                f"`{command} {work_dir} --overwrite{flags}`"
+            )
     return manifest
 
 

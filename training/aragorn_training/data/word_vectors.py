@@ -105,7 +105,8 @@ def prepare_vectors(
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent_words:
         raise InputError(
-            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower --minimum-frequency"
+            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower "
+            "--minimum-frequency"
         )
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
     _log_coverage(
@@ -159,7 +160,8 @@ def check_vectors(
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
         raise InputError(
-            f"{output_dir}: no word vectors; run `aragorn-training prepare vectors --work-dir {work_dir}{flags}`"
+            f"{output_dir}: no word vectors; run `aragorn-training prepare vectors --work-dir "
+            f"{work_dir}{flags}`"
         )
 
 
@@ -202,12 +204,14 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
         )
     except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
         raise InputError(
-            f"{vectors_file}: not a word2vec or GloVe file ({error}); rename a binary word2vec file to *.bin"
+            f"{vectors_file}: not a word2vec or GloVe file ({error}); rename a binary word2vec "
+            "file to *.bin"
         ) from None
     size = vectors.vector_size
     if size != dimensions:
         raise InputError(
-            f"{vectors_file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}"
+            f"{vectors_file}: vectors have {size} dimensions, expected {dimensions}; pass "
+            f"--dimensions {size}"
         )
     return vectors
 
@@ -221,7 +225,8 @@ def _build_vector_table(
     ]
     if not len(known_vectors):
         raise InputError(
-            "--from-file: no word of the premises has a vector; use vectors of lower-cased English words"
+            "--from-file: no word of the premises has a vector; use vectors of lower-cased English "
+            "words"
         )
     rng = create_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(
@@ -250,5 +255,11 @@ def _log_coverage(
     ].to_pylist()
     query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
     query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
-    log.info("Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of validation-query tokens",
-             len(terms), len(counts), 100 * coverage, 100 * query_coverage)  # fmt: skip
+    log.info(
+        "Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of "
+        "validation-query tokens",
+        len(terms),
+        len(counts),
+        100 * coverage,
+        100 * query_coverage,
+    )

@@ -41,7 +41,8 @@ class RunComparison:
         """Format the number of different rankings, or the size of the score differences."""
         first_ranks = self.topics["first_rank"].dropna()
         if len(first_ranks):
-            return f"{len(first_ranks)} of {len(self.topics)} rankings differ, first at rank {first_ranks.min():.0f}"
+            counts = f"{len(first_ranks)} of {len(self.topics)} rankings differ"
+            return f"{counts}, first at rank {first_ranks.min():.0f}"
         n = self.n_score_differences
         verb = "differs" if n == 1 else "differ"
         size = self.max_score_difference
@@ -52,8 +53,7 @@ class RunComparison:
         )
 
     def format_summary(self) -> str:
-        """Format the numbers of common topics and documents, changed rankings, and the size of the
-        score differences."""
+        """Format counts of topics, documents and rankings, and the size of score differences."""
         lines = []
         if self.tags[0] != self.tags[1]:
             lines.append(f"different systems: {self.tags[0]} and {self.tags[1]}")
@@ -64,7 +64,8 @@ class RunComparison:
             )
         totals = self.topics[["shared", "entered", "left", "moved"]].sum()
         lines.append(
-            f"documents in both runs: {totals['shared']}; largest score difference: {self.max_score_difference:.2g}"
+            f"documents in both runs: {totals['shared']}; largest score difference: "
+            f"{self.max_score_difference:.2g}"
         )
         correlations = self.topics["correlation"].dropna()
         first_ranks = self.topics["first_rank"].dropna()
@@ -74,14 +75,17 @@ class RunComparison:
         if len(correlations):
             lowest = f"lowest {correlations.min():.3f} (topic {correlations.idxmin()})"
             lines.append(
-                f"rank correlation of documents in both runs (Spearman): mean {correlations.mean():.3f}, {lowest}"
+                "rank correlation of documents in both runs (Spearman): mean "
+                f"{correlations.mean():.3f}, {lowest}"
             )
         lines.append(
-            f"documents moved: {totals['moved']}, entered: {totals['entered']}, left: {totals['left']}"
+            f"documents moved: {totals['moved']}, entered: {totals['entered']}, left: "
+            f"{totals['left']}"
         )
         if totals["moved"]:
             lines.append(
-                f"score differences in {self.names[0]} between both ranks of a moved document: ≤ {self.max_score_gap:.2g}"
+                f"score differences in {self.names[0]} between both ranks of a moved document: ≤ "
+                f"{self.max_score_gap:.2g}"
             )
         return "\n".join(lines)
 
@@ -114,7 +118,8 @@ def compare_rankings(
     is_shared = ~is_new & ~is_missing
     if not is_shared.any():
         raise InputError(
-            f"{names[0]} and {names[1]}: no common document for any topic; compare runs over the same corpus"
+            f"{names[0]} and {names[1]}: no common document for any topic; compare runs over the "
+            "same corpus"
         )
     is_changed = pairs["rank_a"] != pairs["rank_b"]  # also if one of them is NaN
     is_moved = is_shared & is_changed
@@ -200,9 +205,15 @@ def compare_measures(values_a: pd.DataFrame, values_b: pd.DataFrame) -> pd.DataF
         differences = (pairs["b"] - pairs["a"]).to_numpy(float)
         test = compare_with_baseline({"a": pairs["a"], "b": pairs["b"]}, "a").loc["b"]
         rows[measure] = {
-            "n": len(pairs), "a": pairs["a"].mean(), "b": pairs["b"].mean(), "difference": test["difference"],
-            "low": intervals.at[measure, "ci_low"], "high": intervals.at[measure, "ci_high"], "p": test["p_randomisation"],
-            "better": int((differences > TOLERANCE).sum()), "worse": int((differences < -TOLERANCE).sum()),
+            "n": len(pairs),
+            "a": pairs["a"].mean(),
+            "b": pairs["b"].mean(),
+            "difference": test["difference"],
+            "low": intervals.at[measure, "ci_low"],
+            "high": intervals.at[measure, "ci_high"],
+            "p": test["p_randomisation"],
+            "better": int((differences > TOLERANCE).sum()),
+            "worse": int((differences < -TOLERANCE).sum()),
             "tied": int((np.abs(differences) <= TOLERANCE).sum()),
-        }  # fmt: skip
+        }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("measure")

@@ -36,8 +36,7 @@ MAX_GRADE = 10**6  # trec_eval allocates memory in proportion to the largest gra
 
 
 def parse_measure(name: str) -> str:
-    """Return the name of a measure as ir_measures writes it; raise UsageError if it is unknown or
-    cannot be computed here."""
+    """Return the name that ir_measures gives a measure; raise UsageError if it is unknown."""
     if name == TOUCHE_NDCG:
         return name
     try:
@@ -112,8 +111,7 @@ def compute_touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
 
 
 def _compute_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, depth: int) -> pd.Series:
-    """Compute nDCG with linear gains by topic with trectools; topics without a relevant document
-    in the run have no value."""
+    """Compute nDCG with linear gains by topic; a topic has none without a relevant document."""
     trec_run = TrecRun()
     trec_run.run_data = run[["qid", "docno"]].set_axis(["query", "docid"], axis="columns")
     trec_run.run_data["score"] = 0.0

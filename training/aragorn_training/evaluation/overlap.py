@@ -21,8 +21,7 @@ MIN_JUDGED_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Overlap:
-    """Topics common to a run and qrels, and numbers of documents and judged documents in the run's
-    top five."""
+    """Topics common to a run and qrels, and numbers of (judged) documents in its top five."""
 
     run: str  # name
     qrels: str  # name
@@ -36,11 +35,11 @@ class Overlap:
     n_judged: int  # number of judged documents among these
 
     def format_summary(self) -> str:
-        """Format in one line the numbers of topics, the judged share of the top five, and the
-        unjudged and excluded topics."""
+        """Format numbers of topics, judged share of the top five, and topics left out."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} % of the top five judged"
-        coverage = f"{len(self.common_topics)} of {len(self.common_topics + self.missing_topics)} topics, {judged_share}"
-        parts = [f"{self.run} × {self.qrels}: {coverage}"]
+        n = len(self.common_topics)
+        topics = f"{n} of {n + len(self.missing_topics)} topics"
+        parts = [f"{self.run} × {self.qrels}: {topics}, {judged_share}"]
         for label, qids in (
             ("unjudged topics of the run", self.unjudged_topics),
             ("topics without a relevant document, excluded", self.topics_without_relevant),
@@ -76,7 +75,8 @@ def compute_overlap(
             " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
             for table in (pairs, qrels)
         ]
-        cause = f"no document is judged for its topic ({files[0]}: {examples[0]}; {files[1]}: {examples[1]})"
+        pairs_text = f"{files[0]}: {examples[0]}; {files[1]}: {examples[1]}"
+        cause = f"no document is judged for its topic ({pairs_text})"
         part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
         raise InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
     top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
@@ -85,16 +85,25 @@ def compute_overlap(
     unjudged = [qid for qid in topics if qid not in judged]
     if missing_qids:
         log.warning(
-            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5-touche",
-            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
-        )  # fmt: skip
+            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means "
+            "other than nDCG@5-touche",
+            names[0],
+            len(common),
+            len(evaluated),
+            names[1],
+            abbreviate_list(missing_qids, MAX_NAMES_LISTED),
+        )
     unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
     if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
-            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; if that is unexpected, "
+            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: "
+            "%s; if that is unexpected, "
             "check that topics and corpus are the same",
-            *names, judged_count, len(top_rows), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
-        )  # fmt: skip
+            *names,
+            judged_count,
+            len(top_rows),
+            abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
+        )
     return Overlap(
         *names,
         common,
@@ -107,8 +116,7 @@ def compute_overlap(
 
 
 def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
-    """Log how many topics with a relevant document the input contains; raise InputError if there
-    are none."""
+    """Log how many judged topics the input has; raise InputError if there are none."""
     evaluated = get_evaluated_topics(qrels)
     common = find_common_topics(dataset.topics["qid"].tolist(), qrels, dataset.name, qrels_name)
     absent = [qid for qid in evaluated if qid not in common]
@@ -128,8 +136,7 @@ def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> Non
 def find_common_topics(
     topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object
 ) -> list[str]:
-    """Return the topics in `topics` that have a relevant document in the qrels; raise InputError if
-    there are none."""
+    """Return the topics that have a relevant document; raise InputError if there are none."""
     evaluated = set(get_evaluated_topics(qrels))
     judged = set(qrels["qid"])
     if not judged & set(topics):
@@ -138,7 +145,8 @@ def find_common_topics(
     if not common:
         qids = abbreviate_list([qid for qid in topics if qid in judged])
         raise InputError(
-            f"{run_name} and {qrels_name}: the common topics ({qids}) have no relevant document; use other qrels"
+            f"{run_name} and {qrels_name}: the common topics ({qids}) have no relevant document; "
+            "use other qrels"
         )
     return common
 
@@ -146,8 +154,7 @@ def find_common_topics(
 def raise_no_common_topic(
     first: Iterable[str], second: Iterable[str], first_name: object, second_name: object
 ) -> None:
-    """Raise InputError with examples of both files' topics, and a hint if normalised ids would
-    match."""
+    """Raise InputError with examples of topics, and a hint if normalised ids would match."""
     first = list(first)
     second = list(second)
     examples = f"{first_name}: {abbreviate_list(first)}; {second_name}: {abbreviate_list(second)}"
@@ -161,13 +168,13 @@ log = logging.getLogger(__name__)
 
 
 def read_docnos(file: Path) -> set[str]:
-    """Read docnos, one per line; raise InputError if a line has several fields or there is no
-    docno."""
+    """Read docnos, one per line; raise InputError for several fields or an empty file."""
     lines = [line for line in read_trec_lines(file) if not line.is_blank_or_comment]
     invalid_line = next((line for line in lines if len(line.fields) > 1), None)
     if invalid_line:
         raise InputError(
-            f"{file}, line {invalid_line.number}: {len(invalid_line.fields)} fields; expected one docno per line"
+            f"{file}, line {invalid_line.number}: {len(invalid_line.fields)} fields; expected one "
+            "docno per line"
         )
     if not lines:
         raise InputError(
@@ -177,8 +184,7 @@ def read_docnos(file: Path) -> set[str]:
 
 
 def exclude_documents(table: pd.DataFrame, docnos: Set[str], name: str) -> pd.DataFrame:
-    """Return a run or qrels without the rows of some docnos; log their number; raise InputError if
-    no row is left."""
+    """Return a run or qrels without some documents; raise InputError if no row is left."""
     is_excluded = table["docno"].isin(docnos)
     log.info("%s: %d of %d rows excluded", name, is_excluded.sum(), len(table))
     if is_excluded.all():

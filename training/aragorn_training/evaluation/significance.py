@@ -99,10 +99,12 @@ def describe_untested_runs(tests: pd.DataFrame) -> list[str]:
 def format_sample_size_warning(n_topics: int) -> str:
     """Return a warning if topics are fewer than MIN_TOPICS or MIN_TOPICS_FOR_P05, else ""."""
     if n_topics < MIN_TOPICS:
-        return f"{pluralise(n_topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
+        topics = pluralise(n_topics, "topic")
+        return f"{topics}: too few for intervals and tests (minimum {MIN_TOPICS})"
     if n_topics < MIN_TOPICS_FOR_P05:
         min_p = f"{2 / 2**n_topics:.3f}".lstrip("0")
-        return f"{n_topics} topics: the randomisation test cannot reach p < {min_p}; intervals are imprecise"
+        cause = f"the randomisation test cannot reach p < {min_p}; intervals are imprecise"
+        return f"{n_topics} topics: {cause}"
     return ""
 
 

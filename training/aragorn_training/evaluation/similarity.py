@@ -15,6 +15,7 @@ from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.tables import write_csv
+from aragorn_training.formatting import format_value
 from aragorn_training.plotting import create_figure, render_png
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,8 @@ def correlate(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def average_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
-    """Return, in percent, the correlations of scores (rows,) with a table's labels (`score`),
-    averaged over topics, by name.
-
-    Raises:
-        InputError: If all arguments of a topic have the same quality.
-    """
+    """Return the correlations of scores (rows,) with a table's labels, averaged over topics, in
+    percent by name; raise InputError if all arguments of a topic have the same quality."""
     labels = table["score"].to_numpy()
     by_topic = []
     for rows in group_rows_by_topic(table):
@@ -90,7 +87,8 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
     for first, second in combinations(runs, 2):
         if tables["jaccard"].loc[first, second] == 0:
             log.warning(
-                "%s and %s: no common document in any topic; check that both are of the same corpus",
+                "%s and %s: no common document in any topic; check that both are of the same "
+                "corpus",
                 first,
                 second,
             )
@@ -196,7 +194,7 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     )
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         is_dark = (value < 0.55) if vmin == 0 else (abs(value) > 0.6)
-        text = "–" if np.isnan(value) else f"{value:.2f}".replace("-0.00", "0.00")  # noqa: RUF001 a dash
+        text = format_value(value, 2).replace("-0.00", "0.00")
         ax.text(
             column,
             row,
@@ -214,8 +212,7 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 
 def find_system_runs(directory: Path) -> dict[str, Path]:
-    """Return the runs <team>-<system>.txt of a directory, plain or gzipped, by system; raise
-    InputError for two runs of one system."""
+    """Return the runs <team>-<system>.txt of a directory by system; raise InputError for two."""
     files: dict[str, Path] = {}
     for file in sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")]):
         system = parse_system_name(file.name.removesuffix(".gz").removesuffix(".txt"))

@@ -25,7 +25,6 @@ TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]
 ALL_TOPICS = "all judged"
 COMMON_TOPICS = "common"
 ALPHA = 0.05  # level of significance after Holm's correction
-FORMATS = ("table", "csv", "json", "latex", "markdown")
 # texts of the best mean and of another one; of a significant gain and loss
 STYLES = {
     "table": ("{}", "{}", "▲", "▼"),
@@ -66,11 +65,7 @@ def _tabulate_run(table: pd.DataFrame) -> pd.DataFrame:
 
 def tabulate_significance(values: TopicValues, baseline: str) -> pd.DataFrame:
     """Test each run against a baseline: rows (qrels, measure, run), columns of
-    `compare_with_baseline`.
-
-    Raises:
-        UsageError: If the baseline is not among the runs.
-    """
+    `compare_with_baseline`; raise UsageError if the baseline is not among the runs."""
     tables = {}
     for qrels, by_run in values.items():
         if baseline not in by_run:
@@ -103,8 +98,7 @@ def write_tables(
 
 
 def describe_tests(values: TopicValues, significance: pd.DataFrame | None) -> list[str]:
-    """Return warnings about few topics, and a sentence for each run that is not tested by the first
-    measure."""
+    """Return warnings about few topics, and about runs without a test by the first measure."""
     lines = []
     for qrels, by_run in values.items():
         first = next(iter(by_run.values()))

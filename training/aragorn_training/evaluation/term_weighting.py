@@ -76,7 +76,8 @@ def compute_term_weighting_metrics(
     predicted_weights = np.concatenate(weights)
     if np.ptp(labels) == 0:
         raise InputError(
-            f"all words of the {len(passages)} validation passages have the same label; use a larger corpus"
+            f"all words of the {len(passages)} validation passages have the same label; use a "
+            "larger corpus"
         )
     pairs = zip(passages, weights, strict=True)
     precisions = [

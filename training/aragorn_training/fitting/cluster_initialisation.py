@@ -55,7 +55,8 @@ def initialise_from_clusters(
     cluster_count = ranker.config.latent
     if cluster_count > len(vectors):
         raise UsageError(
-            f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it"
+            f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; "
+            "lower it"
         )
     mean_vector = vectors.mean(0, keepdims=True)
     mean_direction = _normalise_rows(mean_vector)

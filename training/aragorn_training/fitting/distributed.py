@@ -128,11 +128,8 @@ def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
 
 @contextmanager
 def join_process_group(device: str) -> Iterator[ProcessGroup]:
-    """Join torchrun's process group, with one GPU per process; without torchrun, yield a single
-    process.
-
-    Raise UsageError if there are more processes than GPUs.
-    """
+    """Join torchrun's process group with one GPU per process, or yield a single process; raise
+    UsageError if there are more processes than GPUs."""
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield SINGLE_PROCESS
         return
@@ -141,7 +138,8 @@ def join_process_group(device: str) -> Iterator[ProcessGroup]:
         gpu_count = torch.cuda.device_count()
         if local_rank >= gpu_count:
             raise UsageError(
-                f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at most {gpu_count}"
+                f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at "
+                f"most {gpu_count}"
             )
         torch.cuda.set_device(local_rank)
     distributed.init_process_group(

@@ -112,7 +112,8 @@ def fit(
         return _train(run, work_dir / "fit" / name, device, restart, processes)
     if processes.world_size > 1:
         raise UsageError(
-            f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun"
+            f"{name}: this recipe cannot be trained in several processes; run `fit` without "
+            "torchrun"
         )
     recipe.task.load_or_train_weights(recipe, trainee.network, work_dir, device)
     return run.write_final_checkpoint(
@@ -137,7 +138,7 @@ class _Run:
         except CheckpointError:
             return False
         expected_provenance = json.loads(encode_json({**self.provenance, "files": files}))
-        return read_json(self.checkpoint_dir / PROVENANCE) == expected_provenance  # type: ignore[no-any-return]
+        return bool(read_json(self.checkpoint_dir / PROVENANCE) == expected_provenance)
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a network's checkpoint, with `metrics` and a model card, to a directory."""

@@ -30,9 +30,18 @@ from aragorn_training.fitting.recipe import Recipe, TaskSpec
 from aragorn_training.fitting.task import TrainableNetwork
 
 BERT_FIELDS = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
-    "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",
-)  # fmt: skip
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+)
 
 
 def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
@@ -138,18 +147,15 @@ def load_recipe_vectors(
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
-    """Copy word vectors into the last rows of the embedding table, and make gradients of embeddings
-    sparse.
-
-    Raises:
-        UsageError: If embedding table and vectors have different dimensions.
-    """
+    """Copy word vectors into the last rows of the embedding table, and make its gradients sparse;
+    raise UsageError if their dimensions differ."""
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         cause = (
             f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}"
         )
-        command = f"aragorn-training prepare vectors --work-dir WORK_DIR --overwrite --dimensions {weight.shape[1]}"
+        flags = f"--overwrite --dimensions {weight.shape[1]}"
+        command = f"aragorn-training prepare vectors --work-dir WORK_DIR {flags}"
         raise UsageError(f"{cause}; set it to {vectors.shape[1]} or run `{command}`")
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():
@@ -171,7 +177,8 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
         checkpoint = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
         if not isinstance(checkpoint.network, BERTRanker):
             raise UsageError(
-                f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT checkpoint"
+                f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT "
+                "checkpoint"
             )
         weights = {
             name: tensor
@@ -194,12 +201,8 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
 
 
 def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> dict[str, Any]:
-    """Return the `EncoderConfig` fields of a pretrained encoder; if `frozen_blocks` is -1, nothing
-    is frozen.
-
-    Raises:
-        CheckpointError: If the encoder is not a BERT model.
-    """
+    """Return the `EncoderConfig` fields of a pretrained encoder (`frozen_blocks` -1: nothing is
+    frozen); raise CheckpointError if it is no BERT."""
     values = json.loads((encoder.folder / CONFIG_FILE).read_text(encoding="utf-8"))
     if values.get("model_type") != "bert":
         raise CheckpointError(
@@ -218,14 +221,10 @@ def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> 
 
 
 def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """Load the weights of a pretrained encoder's pooler, by the names of a network's tensors.
-
-    Raises:
-        CheckpointError: If the encoder has no pooler.
-    """
+    """Load a pretrained encoder's pooler by names of tensors; CheckpointError if it has none."""
     weights = encoder.load_weights()
     try:
         return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
     except KeyError as error:
-        message = f"{encoder.folder / WEIGHTS_FILE}: no tensor {error.args[0]}; choose an encoder with a pooler"
-        raise CheckpointError(message) from None
+        cause = f"{encoder.folder / WEIGHTS_FILE}: no tensor {error.args[0]}"
+        raise CheckpointError(f"{cause}; choose an encoder with a pooler") from None

@@ -51,10 +51,8 @@ class LanguageModel(TARGER):
         nn.init.zeros_(self.output_bias.weight)
 
     def predict(self, passages: Sequence[SurfacePassage]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first.
-
-        Unknown words and words without context are not predicted.
-        """
+        """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first, of known
+        words that have a context."""
         ids, letters, words, mask = self.collate(passages)
         ahead, back = self.encode(ids, letters, words, mask)
         token_ids = ids[words]  # (B, L)
@@ -113,8 +111,10 @@ class _ProbeRow(msgspec.Struct):
             actual, expected, rtol=TOLERANCE, atol=TOLERANCE
         ):
             raise CheckpointError(
-                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.log_likelihoods}, expected "
-                f"{self.log_likelihoods}: the text processing or the network has changed; retrain the network"
+                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are "
+                f"{recomputed.log_likelihoods}, expected "
+                f"{self.log_likelihoods}: the text processing or the network has changed; retrain "
+                "the network"
             )
 
 

@@ -41,7 +41,8 @@ def plot(title: str, curve: CurveSpec, rows: list[dict[str, float]]) -> bytes:
     selected_row = curve.select(rows)
     metric = curve.selection_metric
     value = selected_row[curve.selection_metric]
-    label = f"{'last' if curve.keep_last else 'best'} {metric}: {value:.1f} at epoch {selected_row['epoch']:.2f}"
+    kind = "last" if curve.keep_last else "best"
+    label = f"{kind} {metric}: {value:.1f} at epoch {selected_row['epoch']:.2f}"
     metric_axes.plot(selected_row["epoch"], value, "o", color="blue", markersize=8, label=label)
     metric_axes.set(ylabel=curve.metric_label)
     for axes in sparsity_axes:

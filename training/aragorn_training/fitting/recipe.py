@@ -58,8 +58,10 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Raise ValueError unless the batch size is a multiple of the micro-batch size."""
         if self.batch_size % self.micro_batch_size:
-            cause = f"training.batch_size ({self.batch_size}) must be a multiple of training.micro_batch_size"
-            raise ValueError(f"{cause} ({self.micro_batch_size})")
+            raise ValueError(
+                f"training.batch_size ({self.batch_size}) must be a multiple of "
+                f"training.micro_batch_size ({self.micro_batch_size})"
+            )
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -85,11 +87,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of a training task, which form a table of the recipe.
-
-    Each subclass is defined in a module of training/aragorn_training/tasks that is named like its
-    table.
-    """
+    """Settings of a training task: a table of recipes, and a module of aragorn_training.tasks."""
 
     version: ClassVar[int] = 1
 
@@ -137,14 +135,16 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             )
         if not self.supported_networks and recipe.ranker is None:
             raise ValueError(
-                f"{table} supports rankers, but {name} is a tagger; change the network or the task table"
+                f"{table} supports rankers, but {name} is a tagger; change the network or the task "
+                "table"
             )
         for key in self.pairwise_only:
             if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
         if not self.validates_on_candidates and recipe.validation != CandidateSettings():
             raise ValueError(
-                f"[validation] does not apply to {table}, which has other validation data; remove it"
+                f"[validation] does not apply to {table}, which has other validation data; remove "
+                "it"
             )
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:

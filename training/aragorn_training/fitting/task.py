@@ -21,7 +21,8 @@ class Task(ABC, Generic[NetworkT]):
 
     data_description: str  # origin, licence and labelling, for the card
     metrics_description: str  # definition of the metrics, for the card
-    validation_settings: dict[str, str] = {}  # noqa: RUF012 never changed; pool and rule of the candidates, if there are any
+    # pool and rule of the candidates, if there are any
+    validation_settings: dict[str, str] = {}  # noqa: RUF012 never changed
     train_size: int  # number of examples per epoch
     validation_size: int  # number of validation items, see `CurveSpec.validation_unit`
     training_data: dict[str, Any]  # origin of the examples, for the provenance
@@ -52,7 +53,8 @@ def build_divergence_error(step: int, cause: str) -> TrainingError:
 def build_dead_network_error(step: int) -> TrainingError:
     """Return the error for a network that gives all inputs the same score."""
     return TrainingError(
-        f"step {step}: all validation scores are equal; lower training.learning_rate or check the vectors"
+        f"step {step}: all validation scores are equal; lower training.learning_rate or check the "
+        "vectors"
     )
 
 
@@ -78,7 +80,8 @@ class LazyAdam(torch.optim.Adam):
         super().step()
 
     def _update_rows(self, parameter: Tensor, param_group: dict[str, Any]) -> None:
-        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
+        # sums over occurrences and micro-batches
+        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]
         rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
         state = self.state[parameter]
         if not state:
@@ -113,7 +116,8 @@ class TrainableNetwork:
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(
-                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
+                "training.epochs is 0 but the network has trainable parameters; set it to 1 or "
+                "more, or freeze all layers"
             )
         if epochs and not is_trainable:
             raise UsageError(

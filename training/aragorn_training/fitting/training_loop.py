@@ -132,7 +132,8 @@ class TrainingState:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
             raise UsageError(
-                f"{path}: saved with another recipe, other data or another version; pass --restart to discard it"
+                f"{path}: saved with another recipe, other data or another version; pass --restart "
+                "to discard it"
             )
         return content
 

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 FIT_CANDIDATES = np.concatenate(
     [np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]]
 )
+CANDIDATES = CandidateSettings()
 QUERIES_PER_BATCH = 10
 MEMBER_DEPTH = 100  # number of a member's top documents that are fused
 LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
@@ -52,7 +53,6 @@ def fit_ensemble(
     output: Path,
     device: str,
     non_negative: bool = False,
-    candidates: CandidateSettings = CandidateSettings(),  # noqa: B008 immutable
 ) -> WeightedSum:
     """Fit an ensemble to validation pairs, save it as a checkpoint and return it.
 
@@ -66,7 +66,6 @@ def fit_ensemble(
         output: Checkpoint directory of the ensemble.
         device: Device to compute on.
         non_negative: Whether the weights are constrained to be non-negative.
-        candidates: Settings of the negatives.
 
     Raises:
         UsageError: If the system is not an ensemble, or a member cannot score text pairs.
@@ -87,13 +86,13 @@ def fit_ensemble(
             f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
             f"`{command}` for each"
         )
-    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device, candidates)
+    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     model, metrics = fit_weighted_sum(
         scores, stage.get_member_fingerprints(checkpoints), non_negative
     )
     metrics |= {
         "validation": measure_candidates(score_held_out_queries(scores, non_negative), tie_order),
-        **candidates.names,
+        **CANDIDATES.names,
         "members": {
             name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
         },
@@ -101,7 +100,7 @@ def fit_ensemble(
     provenance = {
         "training_data": read_prepared_manifest(work_dir).inputs,
         "non_negative": non_negative,
-        "validation": candidates.names,
+        "validation": CANDIDATES.names,
     }
     write_fitted(
         output,
@@ -125,17 +124,10 @@ def fit_ensemble(
 
 
 def _score_validation(
-    stage: EnsembleStage,
-    work_dir: Path,
-    checkpoints: CheckpointStore,
-    device: str,
-    candidates: CandidateSettings,
+    stage: EnsembleStage, work_dir: Path, checkpoints: CheckpointStore, device: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return each member's scores of the validation candidates, and their tie order, all (queries,
-    candidates).
-
-    The scores are cached in the working directory.
-    """
+    """Return each member's cached scores of the candidates and their tie order, all (queries,
+    candidates)."""
     scores = {}
     tie_order = np.empty(0)
     inputs = hash_json(read_prepared_manifest(work_dir).inputs)
@@ -147,12 +139,12 @@ def _score_validation(
                 "the ensemble"
             )
         queries = load_validation_queries(
-            work_dir, checkpoint.network.token_unit, checkpoint.tokeniser, candidates
+            work_dir, checkpoint.network.token_unit, checkpoint.tokeniser, CANDIDATES
         )
         tie_order = queries.tie_order[queries.candidates]
         scorer = build_ranker_scorer(checkpoint.network.to(device), device)
         code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
-        key = hash_json([checkpoint.fingerprint, code, inputs, candidates.names, device])
+        key = hash_json([checkpoint.fingerprint, code, inputs, CANDIDATES.names, device])
         parts = Parts(work_dir / f"validation-scores-{name}-{key}")
         batches = np.split(
             np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)

@@ -88,8 +88,7 @@ class FusionEvaluation:
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
     def label_pool(self, features: Collection[str], fit_settings: FitSettings) -> LabelledPool:
-        """Label the documents pooled by the members in a feature subset, with the label settings of
-        `fit_settings`."""
+        """Label the documents pooled by the members among `features` as in `fit_settings`."""
         pool = self.stage.build_pool(self.retrieval, self.recipe.get_pool_depths(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit_settings)
@@ -187,14 +186,12 @@ class FusionEvaluation:
         }
 
     def _evaluate_variant(self, variant: Variant) -> np.ndarray:
-        """Cross-validate a variant; return values (topics, HEADLINE_MEASURES) against the first
-        qrels."""
+        """Return a variant's values (topics, HEADLINE_MEASURES) against the first qrels."""
         scores = self.score_held_out_topics(variant)
         return self.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()
 
     def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """Convert scores `qid docno score` to a ranking of at most DEFAULT_DEPTH documents per
-        topic."""
+        """Convert scores `qid docno score` to a ranking, at most DEFAULT_DEPTH per topic."""
         return truncate_rankings(rank_by_score(scores, self.retrieval.topics), DEFAULT_DEPTH)
 
     def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
@@ -228,8 +225,7 @@ class FusionEvaluation:
         return dict(zip(self.topics, assign_folds(len(self.topics), seed).tolist(), strict=True))
 
     def _load_or_compute_features(self) -> tuple[str, pd.DataFrame]:
-        """Return the cache key and the table `qid docno FEATURE…` of all features, candidates
-        included, loaded or computed."""
+        """Return the cache key and the cached table `qid docno FEATURE…` of all features."""
         pool_depths = self.recipe.get_pool_depths([*self.recipe.members, *self.recipe.candidates])
         cap = self.recipe.max_log_length
         pairs = self.stage.build_pool(self.retrieval, pool_depths)

@@ -109,8 +109,7 @@ def fit_fusion(
 def _read_qrels(
     name: str, recipe: FusionRecipe, files: Sequence[tuple[str, Path]], retrieval: DatasetRetrieval
 ) -> dict[str, pd.DataFrame]:
-    """Check the names of the fusion and of the qrels files, and read the judgments of the
-    retrieval's documents."""
+    """Check the names of fusion and qrels files; read the judgments of the documents."""
     labels = [label for label, _ in files]
     if len(files) > 2:
         raise UsageError(f"--qrels {', '.join(labels)}: {len(files)} files; pass at most two")
@@ -200,8 +199,7 @@ def _tabulate_features(
     column: str,
     single_features: Mapping[str, pd.DataFrame],
 ) -> pd.DataFrame:
-    """Tabulate the effect of removing or adding each feature (`column`), and the mean of ranking by
-    it (`single_feature`)."""
+    """Tabulate the effect of each feature (`column`), and of ranking by it (`single_feature`)."""
     table = _tabulate_comparison(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)
@@ -213,8 +211,7 @@ def _tabulate_features(
 def _tabulate_comparison(
     values: Mapping[str, pd.DataFrame], baseline: str, column: str
 ) -> pd.DataFrame:
-    """Tabulate means, differences from the baseline with intervals, and p values, by headline
-    measure and run (`column`)."""
+    """Tabulate means, differences from the baseline with intervals, and p values, by measure."""
     leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
     if len(values) < 2:
         return pd.DataFrame(columns=leading_columns)
@@ -246,8 +243,7 @@ def _tabulate_weights(ridge: LinearModel, bootstrap_models: list[LinearModel]) -
 def describe_model(
     name: str, model: WeightedSum, weights: pd.DataFrame, learners: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the variables of a fusion's card, from its tables `_weights` and `_learners` among
-    others."""
+    """Return the variables of a fusion's card, from its tables of weights and learners."""
     return {
         "name": name,
         "features": model.feature_description,

@@ -139,7 +139,8 @@ def load_trainable_state(model: Network, weights: bytes) -> None:
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
     if unknown_names or trainable & {*missing_names}:
         raise ValueError(
-            f"weights do not match the network: {trainable & {*missing_names}} missing, {unknown_names} unknown"
+            f"weights do not match the network: {trainable & {*missing_names}} missing, "
+            f"{unknown_names} unknown"
         )
 
 
@@ -159,7 +160,7 @@ def _freeze(module: torch.nn.Module) -> None:
 
 def _silence_libraries() -> None:
     """Disable progress bars, and log messages below ERROR, of the Hugging Face libraries."""
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers: untyped
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
     for library in ("sentence_transformers", "datasets", "accelerate"):

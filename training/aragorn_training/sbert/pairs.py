@@ -53,11 +53,8 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
 def retrieve_unlabelled_pairs(
     train: pd.DataFrame, labelled_pairs: pd.DataFrame, k: int
 ) -> pd.DataFrame:
-    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding
-    `labelled_pairs`.
-
-    The pairs `first second` are unlabelled.
-    """
+    """Pair each conclusion with the top `k` premises of other conclusions by BM25, without
+    `labelled_pairs`; return `first second`."""
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
         for group, hits in retrieve_for_conclusions(

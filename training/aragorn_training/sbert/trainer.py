@@ -108,13 +108,23 @@ class TrainingSetup:
         # a duplicate would be a false negative
         has_in_batch_negatives = self.training.loss == "multiple_negatives"
         kwargs: dict[str, Any] = {
-            "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device == "cpu",
-            "num_train_epochs": self.training.epochs, "per_device_train_batch_size": self.training.batch_size,
-            "learning_rate": self.training.learning_rate, "warmup_steps": self.training.warmup_ratio,
-            "batch_sampler": BatchSamplers.NO_DUPLICATES if has_in_batch_negatives else LengthBucketSampler,
-            "bf16": self.training.bfloat16, "save_strategy": "no", "logging_strategy": "no", "report_to": "none",
-            "disable_tqdm": True, "dataloader_pin_memory": False,
-        }  # fmt: skip
+            "output_dir": str(scratch_dir),
+            "seed": seed,
+            "use_cpu": self.device == "cpu",
+            "num_train_epochs": self.training.epochs,
+            "per_device_train_batch_size": self.training.batch_size,
+            "learning_rate": self.training.learning_rate,
+            "warmup_steps": self.training.warmup_ratio,
+            "batch_sampler": BatchSamplers.NO_DUPLICATES
+            if has_in_batch_negatives
+            else LengthBucketSampler,
+            "bf16": self.training.bfloat16,
+            "save_strategy": "no",
+            "logging_strategy": "no",
+            "report_to": "none",
+            "disable_tqdm": True,
+            "dataloader_pin_memory": False,
+        }
         data = self._build_dataset()
         if isinstance(model, CrossEncoder):
             arguments = CrossEncoderTrainingArguments(**kwargs)
@@ -186,7 +196,7 @@ class _MinimalTrainer(BaseTrainer):
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
         (checkpoint_dir / WEIGHTS).write_bytes(serialise_trainable_state(self.model))
 
-    def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]  # the library's signature
+    def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]
         load_trainable_state(self.model, (Path(checkpoint) / WEIGHTS).read_bytes())
 
 

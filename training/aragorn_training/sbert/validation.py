@@ -51,10 +51,18 @@ class ConclusionValidator:
         )
         qids = [str(index) for index in range(len(relevant_docnos))]
         self._evaluator = InformationRetrievalEvaluator(
-            dict(zip(qids, self._conclusions, strict=True)), self._collection, dict(zip(qids, relevant_docnos, strict=True)),
-            mrr_at_k=[10], ndcg_at_k=[10], accuracy_at_k=[1], precision_recall_at_k=[100], map_at_k=[100],
-            batch_size=BATCH_SIZE, write_csv=False, score_functions={"cosine": cos_sim},
-        )  # fmt: skip
+            dict(zip(qids, self._conclusions, strict=True)),
+            self._collection,
+            dict(zip(qids, relevant_docnos, strict=True)),
+            mrr_at_k=[10],
+            ndcg_at_k=[10],
+            accuracy_at_k=[1],
+            precision_recall_at_k=[100],
+            map_at_k=[100],
+            batch_size=BATCH_SIZE,
+            write_csv=False,
+            score_functions={"cosine": cos_sim},
+        )
 
     def measure_retrieval(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
         """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises."""

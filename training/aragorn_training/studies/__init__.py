@@ -2,8 +2,8 @@
 checkpoints.
 
 A study is a module or package with the name of the study. It defines `Options`, a dataclass;
-`run(options)`, which returns a table, a Result or tables by file name; and FILE, the name of its CSV
-file, and DIGITS, its decimal places. If it has parts, KEY is the column that names them, ORDER
+`run(options)`, which returns a table, a Result or tables by file name; and FILE, the name of its
+CSV file, and DIGITS, its decimal places. If it has parts, KEY is the column that names them, ORDER
 their order, and `Options.replaced` the parts that a call computes; the file keeps the rows of the
 others.
 

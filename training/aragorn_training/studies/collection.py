@@ -60,9 +60,11 @@ def run(options: Options) -> pd.DataFrame:
     }
     docnos = documents["docno"]
     flags = {
-        "arguments": docnos.notna(), "searchable": docnos.isin(select_collection(documents)["docno"]),
-        "mismatched": docnos.isin(find_mismatched_ids(documents)[0]), "unconfirmed": docnos.isin(unconfirmed),
-    }  # fmt: skip
+        "arguments": docnos.notna(),
+        "searchable": docnos.isin(select_collection(documents)["docno"]),
+        "mismatched": docnos.isin(find_mismatched_ids(documents)[0]),
+        "unconfirmed": docnos.isin(unconfirmed),
+    }
     for name, qrels in qrels_by_name.items():
         flags[f"judged_{name}"] = docnos.isin(qrels["docno"])
         flags[f"judged_unconfirmed_{name}"] = flags[f"judged_{name}"] & flags["unconfirmed"]

@@ -1,19 +1,18 @@
 """Describe data and settings compared with Thakur et al. (2021) and Favreau et al. (2022)."""
 
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.options import option
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.quality import load_table
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.options import SeedOptions, StudyOptions
+from aragorn_training.options import SeedOptions, StudyOptions, input_option
 from aragorn_training.studies.argument_quality.protocol import SETTINGS, SettingRunner
 from aragorn_training.studies.augmented_sbert.metrics import compute_baseline_metrics
 from aragorn_training.studies.augmented_sbert.sampling import POSITIVE_THRESHOLD
@@ -33,9 +32,7 @@ Row = tuple[str, str, str, float]  # values of COLUMNS
 class Options(StudyOptions, SeedOptions):
     """Options of the study; the seed is that of splits and of shuffled pairs."""
 
-    input_dir: Path = option(
-        MISSING, "-i", "--input", help="directory with bws/ and mrpc/, as published"
-    )
+    input_dir: Path = input_option("directory with bws/ and mrpc/, as published")
 
 
 def run(options: Options) -> pd.DataFrame:

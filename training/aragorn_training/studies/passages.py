@@ -57,10 +57,15 @@ def run(options: Options) -> pd.DataFrame:
     long["conclusion"] = passages["conclusion"].str.len() > 0
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
     references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
-    short = pd.DataFrame({
-        name: [bool(find_matching_words(*texts, stems)) for texts in zip(short["premise"], reference, strict=True)]
-        for name, reference in references.items()
-    })  # fmt: skip
+    short = pd.DataFrame(
+        {
+            name: [
+                bool(find_matching_words(*texts, stems))
+                for texts in zip(short["premise"], reference, strict=True)
+            ]
+            for name, reference in references.items()
+        }
+    )
     document_sets = {
         "all": long,
         "unjudged": long[~long["judged"]],
@@ -72,11 +77,14 @@ def run(options: Options) -> pd.DataFrame:
         for name, table in document_sets.items()
     }
     selections[ALL, "all"] = pd.concat([long, short])
-    return pd.DataFrame([
-        {"arguments": arguments, "documents": name, "reference": reference} | _count(table, reference)
-        for (arguments, name), table in selections.items()
-        for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"arguments": arguments, "documents": name, "reference": reference}
+            | _count(table, reference)
+            for (arguments, name), table in selections.items()
+            for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
+        ]
+    )
 
 
 def _count(table: pd.DataFrame, reference: str) -> dict[str, float]:

@@ -67,7 +67,8 @@ def run(options: Options) -> pd.DataFrame:
         without_term = np.flatnonzero(~has_term)
         if not MIN_CONCLUSIONS <= len(related) <= len(without_term):
             raise InputError(
-                f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another term"
+                f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another "
+                "term"
             )
         unrelated = np.random.default_rng(options.seed).choice(
             without_term, size=len(related), replace=False

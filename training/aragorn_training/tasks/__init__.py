@@ -82,7 +82,8 @@ def _check_network_settings(recipe: Recipe) -> None:
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
         raise ValueError(
-            f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH}; lower it"
+            f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH}; "
+            "lower it"
         )
     if is_bert and recipe.max_terms:
         raise ValueError(

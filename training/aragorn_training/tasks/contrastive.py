@@ -5,7 +5,7 @@ In-batch negatives: Karpukhin et al. 2020 (DPR, section 3.2). Weak labels: Zaman
 """
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,11 +14,9 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.ranker import LatentRanker, Ranker
 from aragorn.text.vocabulary import UNKNOWN_ID
-from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import PositiveFloat, Recipe
@@ -57,17 +55,11 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
 class ContrastiveTask(PairwiseTask):
     """Training pairs with negatives from the micro-batch, and validation queries."""
 
-    def __init__(
-        self,
-        pairs: TrainingPairs,
-        queries: ValidationQueries,
-        recipe: Recipe,
-        device: str,
-        pretrained: PretrainedEncoder | None = None,
-    ) -> None:
-        super().__init__(pairs, queries, recipe, device, pretrained)
-        assert isinstance(recipe.task, ContrastiveSpec)
-        self._settings = recipe.task
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        assert isinstance(self._recipe.task, ContrastiveSpec)
+        self._settings = self._recipe.task
+        pairs = self._pairs
         self.metrics_description = (
             f"{self.metrics_description[:-1]}; full collection: all premises of the corpus."
         )

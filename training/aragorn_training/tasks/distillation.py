@@ -38,7 +38,8 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         if len(titles) < 2:
             cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
             raise InputError(
-                f"{get_table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with more debates"
+                f"{get_table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with "
+                "more debates"
             )
         indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
         is_held_out = table["topic"].isin(titles[indices])
@@ -48,7 +49,9 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         lists = build_lists(train, self.list_size, _shift_to_zero)
         loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
         task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
-        task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
+        teacher = table["data"].iloc[0]
+        arguments = "args.me arguments (Webis, CC BY 4.0)"
+        task.data_description = f"{arguments}, scored by {teacher} for debate titles"
         task.training_data = manifest.inputs
         task.file_hashes = {name: file.xxh3 for name, file in manifest.files.items()}
         return task

@@ -103,7 +103,10 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 class LanguageModelTask(Task[LanguageModel]):
     """Training passages for prediction of next and previous words, and held-out passages."""
 
-    metrics_description = "Percent of the words of held-out premises that are predicted from the words before (or after) them."
+    metrics_description = (
+        "Percent of the words of held-out premises that are predicted from the words before (or "
+        "after) them."
+    )
 
     def __init__(
         self,

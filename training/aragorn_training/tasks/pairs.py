@@ -73,7 +73,8 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
         network = self.resolve_network_class(recipe).get_name()
         if recipe.ranker is None or network in LISTWISE_ONLY:
             raise ValueError(
-                f"{network} cannot be trained on pairs; use [{'] or ['.join(find_task_tables(network))}]"
+                f"{network} cannot be trained on pairs; use "
+                f"[{'] or ['.join(find_task_tables(network))}]"
             )
 
     def build_task(
@@ -102,6 +103,7 @@ class PairwiseTask(Task[Ranker]):
     ) -> None:
         self._pairs = pairs
         self._queries = queries
+        self._recipe = recipe
         self._device = device
         self._pretrained = pretrained
         # by pool and rule, whose metrics are logged, too
@@ -205,12 +207,8 @@ def pairwise_loss(
     margin: float,
     l1_weight: float,
 ) -> Tensor:
-    """Return the mean hinge loss of a batch, plus `l1_weight` times the L1 norm of the latent
-    vectors.
-
-    Siamese networks encode the query once and both premises in one batch. Without latent vectors,
-    `l1_weight` must be 0.
-    """
+    """Return the mean hinge loss of a batch, plus `l1_weight` (0 without latent vectors) times the
+    L1 norm of the latent vectors; siamese networks encode the query once."""
     if l1_weight and not isinstance(ranker, LatentRanker):
         raise UsageError(
             f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe"
@@ -255,6 +253,7 @@ def _read_table_records(
     manifest = read_record(path.parent / MANIFEST)
     if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
         cause = "built from other tables" if path.name in manifest.files else "missing"
-        command = f"`aragorn-training prepare pairs -i INPUT --work-dir {work_dir} --hard-negatives {hard_negatives}`"
+        flags = f"--work-dir {work_dir} --hard-negatives {hard_negatives}"
+        command = f"`aragorn-training prepare pairs -i INPUT {flags}`"
         raise InputError(f"{path}: {cause}; run {command}")
     return manifest.inputs, hashes | {path.name: manifest.files[path.name].xxh3}

@@ -119,7 +119,8 @@ def mask_held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
     if len(debates) < 2:
         names = ", ".join(sorted(set(table["data"])))
         raise InputError(
-            f"{names}: {len(debates)} debate; at least 2 are needed to hold one out; add files of other debates"
+            f"{names}: {len(debates)} debate; at least 2 are needed to hold one out; add files of "
+            "other debates"
         )
     indices, _ = hold_out(len(debates), len(debates) // HOLD_OUT_ONE_IN, seed)
     return table["debate"].isin([debates[index] for index in indices]).to_numpy()

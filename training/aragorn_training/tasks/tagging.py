@@ -110,7 +110,8 @@ class TaggingSpec(TaskSpec, frozen=True):
             comparison = f"of {self.init_from!r} differ from the recipe's"
             if model.tokeniser.vocabulary.terms != vocabulary.terms:
                 raise UsageError(
-                    f"tagging.init_from: the word vectors {comparison}; pass those it was trained with"
+                    f"tagging.init_from: the word vectors {comparison}; pass those it was trained "
+                    "with"
                 )
             if shapes != expected_shapes:
                 raise UsageError(
@@ -176,7 +177,8 @@ class TaggingTask(Task[TARGER]):
     """Training and held-out documents, too few for a validation set: the last network counts."""
 
     metrics_description = (
-        "Percent, on held-out documents: whole components (precision, recall, F1) and tokens (accuracy). They did not select "
+        "Percent, on held-out documents: whole components (precision, recall, F1) and tokens "
+        "(accuracy). They did not select "
         "the network."
     )
 

@@ -141,7 +141,8 @@ class TermWeightingTask(Task[DeepCT]):
     """Training passages with labelled words, and held-out passages for validation."""
 
     metrics_description = (
-        "Percent, on passages of held-out discussions: R² over all words; MAP and R-precision over passages with a relevant "
+        "Percent, on passages of held-out discussions: R² over all words; MAP and R-precision over "
+        "passages with a relevant "
         "word."
     )
 

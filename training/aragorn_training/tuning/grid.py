@@ -46,13 +46,7 @@ VERSION = 1  # of the measures of the same rankings
 log = logging.getLogger(__name__)
 
 # cached per point and topic
-STORED_MEASURES = (
-    *SELECTION_MEASURES,
-    "nDCG@25",
-    "nDCG(judged_only=True)@25",
-    BPREF,
-    JUDGED,
-)
+STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25", "nDCG(judged_only=True)@25", BPREF, JUDGED)
 TIE_BREAKER = AP  # breaks ties; remaining ties go to the earlier point
 
 
@@ -196,13 +190,8 @@ class JudgedTopics:
 
 
 def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -> JudgedTopics:
-    """Load the judgments of a retrieval's documents and assign topics to folds: five if there is
-    one file, else one per file.
-
-    Raises:
-        InputError: If two files judge the same document for a topic, or the input has no topic with
-            a relevant document.
-    """
+    """Load the judgments of a retrieval's documents, with five folds of topics, or one per file of
+    several; raise InputError for double judgments or no relevant topic."""
     documents = retrieval.collection.documents.read_all_docnos()
     frames = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(frames.values(), ignore_index=True)
@@ -212,7 +201,8 @@ def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -
             str(files[name]) for name, frame in frames.items() if len(frame.merge(pair))
         )
         raise InputError(
-            f"{names}: duplicate judgment of {pair['docno'].item()} for topic {pair['qid'].item()}; remove one"
+            f"{names}: duplicate judgment of {pair['docno'].item()} for topic "
+            f"{pair['qid'].item()}; remove one"
         )
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():

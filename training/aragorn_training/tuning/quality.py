@@ -213,10 +213,7 @@ def tune_quality(
         points=len(POINTS),
         max_loss=MAX_RELEVANCE_LOSS,
         evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
-        constrained_measures=(
-            SELECTION_MEASURES[RELEVANCE_CONSTRAINT],
-            WEBIS_MEASURES[CONSTRAINT],
-        ),
+        constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
     )
     log.info("%s: %s", output, point.format_formula())
     return table

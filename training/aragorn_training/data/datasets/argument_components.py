@@ -76,9 +76,10 @@ def read_documents(directory: Path, dataset: ComponentDataset) -> list[TaggedDoc
                     f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}"
                 )
             if len(fields) != 2:
-                cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)}); expected a token and its tag"
+                cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)})"
                 raise InputError(
-                    f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}"
+                    f"{location}: {cause}; expected a token and its tag; download the file again "
+                    f"from {DOWNLOAD_HINT}"
                 )
             tag = _parse_tag(location, fields[1], dataset, tags[-1] if tags else OUTSIDE)
             for start, end in find_token_spans(fields[0]):
@@ -109,7 +110,8 @@ def _parse_tag(location: str, raw_tag: str, dataset: ComponentDataset, previous_
         )
     if prefix == "I" and previous_tag not in (f"B-{component_type}", f"I-{component_type}"):
         raise InputError(
-            f"{location}: {raw_tag} follows {previous_tag}; a component must start with {component_type}-B"
+            f"{location}: {raw_tag} follows {previous_tag}; a component must start with "
+            f"{component_type}-B"
         )
     return f"{prefix}-{component_type}"
 

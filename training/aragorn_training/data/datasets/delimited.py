@@ -54,7 +54,8 @@ def parse_number(file: Path, line: int, name: str, text: str, low: float, high: 
         value = float("nan")
     if not low <= value <= high:
         raise InputError(
-            f"{file}, line {line}: {name} is '{abbreviate(text)}'; expected a number between {low:g} and {high:g}"
+            f"{file}, line {line}: {name} is '{abbreviate(text)}'; expected a number between "
+            f"{low:g} and {high:g}"
         )
     return value
 

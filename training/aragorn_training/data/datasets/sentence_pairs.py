@@ -106,7 +106,8 @@ def read_bws(file: Path) -> pd.DataFrame:
         _, first, second, topic, score = row
         if topic not in topics:
             raise InputError(
-                f"{file}, line {line}: unknown topic '{abbreviate(topic)}'; expected one of {', '.join(topics)}"
+                f"{file}, line {line}: unknown topic '{abbreviate(topic)}'; expected one of "
+                f"{', '.join(topics)}"
             )
         label = parse_number(file, line, "score", score, 0, 1)
         pairs.append((parse_text(file, line, first), parse_text(file, line, second), label, topic))

@@ -18,14 +18,27 @@ TOPICS, ARGUMENTS, RANKING = (
 )
 TOPIC_HEADER = ("Topic ID", "Category", "Long Query", "Short Query")
 ARGUMENT_HEADER = (
-    "Topic ID", "Argument ID", "Discussion ID", "Premise", "Relevance", "Is Argument?", "Rhetorical Quality", "Logical Quality",
-    "Dialectical Quality", "Text Length", "Stance", "Combined Quality",
-)  # fmt: skip
+    "Topic ID",
+    "Argument ID",
+    "Discussion ID",
+    "Premise",
+    "Relevance",
+    "Is Argument?",
+    "Rhetorical Quality",
+    "Logical Quality",
+    "Dialectical Quality",
+    "Text Length",
+    "Stance",
+    "Combined Quality",
+)
 RANKING_HEADER = ("Topic ID", "Model", "Rank", "Discussion ID", "Argument ID")
 COLUMN_NAMES = {  # column of the table: published column
-    "score": "Combined Quality", "relevance": "Relevance", "rhetorical": "Rhetorical Quality", "logical": "Logical Quality",
+    "score": "Combined Quality",
+    "relevance": "Relevance",
+    "rhetorical": "Rhetorical Quality",
+    "logical": "Logical Quality",
     "dialectical": "Dialectical Quality",
-}  # fmt: skip
+}
 MODELS = ("BM25", "DPH", "DirichletLM")
 KEY = ["qid", "docno"]
 MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-arguments
@@ -68,10 +81,17 @@ def read_judgments(directory: Path) -> pd.DataFrame:
             )
             for column, published_name in COLUMN_NAMES.items()
         }
-        texts.append({
-            "qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno,
-            "premise": parse_text(file, line, row["Premise"]), **values, "argument": is_argument == "True",
-        })  # fmt: skip
+        texts.append(
+            {
+                "qid": qid,
+                "debate": queries[qid],
+                "topic": queries[qid],
+                "docno": docno,
+                "premise": parse_text(file, line, row["Premise"]),
+                **values,
+                "argument": is_argument == "True",
+            }
+        )
     table = pd.DataFrame(texts)
     return table.join(
         _read_ranks(
@@ -117,6 +137,7 @@ def _check_value(
 ) -> str:
     if value not in valid_values:
         raise InputError(
-            f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of {', '.join(valid_values)}"
+            f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of "
+            f"{', '.join(valid_values)}"
         )
     return value

@@ -75,7 +75,7 @@ def run(options: Options) -> Result:
 
     Returns:
         The table (columns `table.COLUMNS`) and a scatter plot of the first seed's scores by length.
-        One row per network and measure: macro mean over topics, 95 % bootstrap interval and standard
+        One row per network and measure: macro mean over topics, 95 % bootstrap interval, and
         deviation over seeds. For re-ranked lists, each measure also has its gain over the original
         order.
 
@@ -85,7 +85,8 @@ def run(options: Options) -> Result:
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(
-            f"the recipe of {recipe.ranker or recipe.tagger} has no [quality] table; choose a tfr_bert recipe"
+            f"the recipe of {recipe.ranker or recipe.tagger} has no [quality] table; choose a "
+            "tfr_bert recipe"
         )
     settings = list(dict.fromkeys(options.parts))
     device = choose_device(options.device)
@@ -164,11 +165,8 @@ def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: str
 def _score_by_ridge(
     embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray
 ) -> np.ndarray:
-    """Fit ridge regression to the training arguments' dense ranks and return the scores (rows,) of
-    all arguments.
-
-    Ranks are divided by the topic's maximum, as topics differ in size.
-    """
+    """Fit ridge regression to the training arguments' dense ranks, divided by the topic's maximum;
+    return the scores (rows,) of all arguments."""
     by_topic = arguments.groupby(["data", "topic"])["score"]
     ranks = by_topic.transform(
         lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique()

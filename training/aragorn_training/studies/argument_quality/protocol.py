@@ -79,11 +79,8 @@ def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
-    """Share activations of frozen BERT blocks among folds, losses and seeds, and compute only [CLS]
-    in the last block.
-
-    Results change only by the random draws of dropout.
-    """
+    """Share activations of frozen BERT blocks, and compute only [CLS] in the last block; results
+    change only by the random draws of dropout."""
     frozen_layers = recipe.encoder.frozen_layers
     network = trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:
@@ -167,8 +164,7 @@ class SettingRunner:
     def __init__(
         self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: str
     ) -> None:
-        """Split the training data sets into folds; each cell overrides the loss, seed and network
-        key "topic" of `recipe`."""
+        """Split the data into folds; a cell overrides loss, seed and network.topic of `recipe`."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
         self.setting = setting
         self._recipe = recipe
@@ -220,10 +216,8 @@ class SettingRunner:
     def combine_test_scores(
         self, fold_scores: Sequence[np.ndarray], is_standardised: bool = False
     ) -> np.ndarray:
-        """Combine the folds' test scores into one array (rows,); NaN for untested arguments.
-
-        If `is_standardised`, scores are z-scores relative to the network's training scores.
-        """
+        """Combine the folds' test scores (rows,), or z-scores by training scores; NaN if
+        untested."""
         test_scores = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):
             test, train = (self.mask_split(fold, split) for split in ("test", "train"))

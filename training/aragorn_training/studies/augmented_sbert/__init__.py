@@ -33,7 +33,7 @@ class Options(SentencePairOptions):
 
     @property
     def suffix(self) -> str:
-        """End of the name of the result file: the name of the teacher, if it has its own encoder."""
+        """End of the name of the result file: the teacher, if it has its own encoder."""
         return f"_{PretrainedEncoder(self.teacher).folder.name}" if self.teacher else ""
 
     @property

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +31,13 @@ from aragorn.versions import describe_versions
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 from aragorn_training.mapping import get_default_process_count, map_cached
-from aragorn_training.options import ProcessOptions, SeedOptions, StudyOptions, positive_int
+from aragorn_training.options import (
+    ProcessOptions,
+    SeedOptions,
+    StudyOptions,
+    input_option,
+    positive_int,
+)
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
 from aragorn_training.sbert.pairs import subsample
@@ -129,10 +135,7 @@ def _train_seed(
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state, or that are smaller here.
-
-    With the defaults, the study takes two hours on two cores.
-    """
+    """Settings not stated by Thakur et al. (2021), or smaller; for two hours on two cores."""
 
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
@@ -161,9 +164,7 @@ class TrialResult(msgspec.Struct):
 class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
     """Options of the studies of Augmented SBERT; the seed is that of everything random."""
 
-    input_dir: Path = option(
-        MISSING, "-i", "--input", help="directory with bws/ and mrpc/, as published"
-    )
+    input_dir: Path = input_option("directory with bws/ and mrpc/, as published")
     repetitions: int = option(
         3, parse=positive_int, help="number of repetitions with different seeds"
     )
@@ -232,8 +233,7 @@ def tabulate(
     keys: Sequence[str],
     process_count: int | None,
 ) -> pd.DataFrame:
-    """Evaluate the cells of rows in parallel, with cached results; return the values of `keys` in
-    each row, and the fields of its TrialResult."""
+    """Evaluate the cells of rows in parallel, cached; return `keys` of rows, and TrialResults."""
     # the networks that others need first
     cells = sorted(
         dict.fromkeys(cell for _, cell in rows), key=lambda cell: cell.network not in GOLD_NETWORKS
@@ -346,8 +346,7 @@ class Trial:
         return networks.predict_labels(teacher, pairs, self._settings.teacher)
 
     def build_silver_pairs(self, strategy: str) -> pd.DataFrame:
-        """Sample and label a strategy's silver pairs `first second label`; BM25_SEMANTIC unites
-        those of BM25 and SEMANTIC."""
+        """Sample and label a strategy's silver pairs `first second label`."""
         if strategy == BM25_SEMANTIC:
             parts = [self.build_silver_pairs(BM25), self.build_silver_pairs(SEMANTIC)]
             union = pd.concat(parts, ignore_index=True)

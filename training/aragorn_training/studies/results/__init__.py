@@ -22,7 +22,13 @@ from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evalu
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
-from aragorn_training.options import CheckpointOptions, DeviceOptions, InputOptions, StudyOptions
+from aragorn_training.options import (
+    CheckpointOptions,
+    DeviceOptions,
+    InputOptions,
+    StudyOptions,
+    output_option,
+)
 from aragorn_training.report.sections import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
 from aragorn_training.studies.results.nested import N_PARTITIONS, NestedTuning
 from aragorn_training.tuning.grid import load_judged_topics
@@ -75,9 +81,7 @@ class Options(StudyOptions, DeviceOptions, CheckpointOptions, InputOptions):
         help="file of docnos, one per line, to exclude from runs and qrels; "
         "writes systems_excluded.csv without nested results",
     )
-    output: Path | None = option(
-        None, "-o", "--output", help="directory of systems*.csv (default: WORK_DIR/results)"
-    )
+    output: Path | None = output_option("directory of systems*.csv (default: WORK_DIR/results)")
 
 
 def run(options: Options) -> dict[str, pd.DataFrame]:
@@ -130,8 +134,13 @@ def tabulate_results(
             judgments.
     """
     systems = [SYSTEMS[name] for name in names]
-    log.info("Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s", len(systems), tuning.year,
-             N_PARTITIONS, ", ".join(test.year for test in tests))  # fmt: skip
+    log.info(
+        "Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s",
+        len(systems),
+        tuning.year,
+        N_PARTITIONS,
+        ", ".join(test.year for test in tests),
+    )
     docnos = retrieval.collection.documents.read_all_docnos() - excluded
     topics = []
     for year in (*tests, tuning):
@@ -168,8 +177,7 @@ def tabulate_results(
 
 
 def find_system_run(directory: Path, system: str) -> Path:
-    """Return the run <team>-<system>.txt in a directory; raise InputError unless there is exactly
-    one."""
+    """Return the one run <team>-<system>.txt in a directory; InputError if it is not one."""
     files = sorted([*directory.glob(f"*-{system}.txt"), *directory.glob(f"*-{system}.txt.gz")])
     if len(files) != 1:
         command = f"`./run.sh -i INPUT -o {directory} --system {system}`"
@@ -186,7 +194,8 @@ def require_held_out(system: System, qrels: Path, checkpoints: Path) -> None:
         file = checkpoints / (component.checkpoint or "") / PROVENANCE
         if component.checkpoint and sha256 in file.read_text(encoding="utf-8"):
             raise InputError(
-                f"{file}: contains {qrels.name}, so {system.name} is not held-out; use the qrels of another year"
+                f"{file}: contains {qrels.name}, so {system.name} is not held-out; use the qrels "
+                "of another year"
             )
 
 

@@ -82,14 +82,12 @@ def cross_validate(tune: TunedSystem, n_topics: int, name: str) -> np.ndarray:
 
 
 def select_point(values: np.ndarray, is_training: np.ndarray) -> int:
-    """Return the point of values (points, topics, STORED_MEASURES) with the highest mean over the
-    training topics."""
+    """Return the point of values (points, topics, measures) with the best training mean."""
     return find_best_point(values[:, is_training][..., SELECTION_COLUMNS])
 
 
 class NestedTuning:
-    """Tuning of the catalogue's systems on subsets of the judged topics; values of grid points are
-    cached."""
+    """Tuning of systems on subsets of the judged topics; values of grid points are cached."""
 
     def __init__(
         self, judged: JudgedTopics, recipe: FusionRecipe, retrieval: DatasetRetrieval
@@ -106,8 +104,7 @@ class NestedTuning:
         self._load_features = cache(self._compute_features)
 
     def evaluate(self, name: str) -> pd.DataFrame | None:
-        """Evaluate a system by nested cross-validation; return its values by topic, or None if the
-        system is not tuned."""
+        """Return a system's values by topic in nested cross-validation; None if not tuned."""
         if (tune := self.get_tuning(name)) is None:
             return None
         return pd.DataFrame(
@@ -117,8 +114,7 @@ class NestedTuning:
         )
 
     def get_tuning(self, name: str) -> TunedSystem | None:
-        """Return the function that tunes a system on training topics and evaluates it; None if the
-        system is not tuned."""
+        """Return the function that tunes a system and evaluates it; None if it is not tuned."""
         if name in QUALITY_RERANKINGS:
             return partial(self._tune_quality, QUALITY_RERANKINGS[name])
         if name in LEARNED_FUSIONS:
@@ -131,8 +127,7 @@ class NestedTuning:
         return np.asarray(values[select_point(values, is_training)])
 
     def _tune_stage(self, stage: Stage, is_training: np.ndarray) -> Stage:
-        """Return a stage with parameters, or with a retriever with parameters, that are selected on
-        the training topics."""
+        """Return a stage, or its retriever, with parameters selected on the training topics."""
         if stage == DEBATES:
             return replace(DEBATES, retriever=self._tune_stage(DEBATES.retriever, is_training))
         if stage.parameters_type is not LexicalParameters:
@@ -141,8 +136,7 @@ class NestedTuning:
         return points[select_point(values, is_training)]
 
     def _evaluate_points(self, stage: Stage) -> tuple[list[Stage], np.ndarray]:
-        """Return the points of a stage's parameters as stages, and their values (points, topics,
-        STORED_MEASURES)."""
+        """Return the points of a stage as stages, and their values (points, topics, measures)."""
         assert stage.checkpoint
         if stage.parameters_type is LatentParameters:
             stages = [stage.with_parameters(LatentParameters(length)) for length in EXPONENTS]
@@ -164,8 +158,7 @@ class NestedTuning:
         )
 
     def _evaluate_reranking(self, stage: QualityRerankingStage) -> np.ndarray:
-        """Return the values (topics, points, STORED_MEASURES) of all points; score pairs that no
-        other ranking contained."""
+        """Return values (topics, points, measures) of all points, scoring only new pairs."""
         ranking = truncate_rankings(self._retrieval.rank(stage.relevance), DEFAULT_DEPTH)
         pairs = truncate_rankings(ranking, max(DEPTHS))[PAIR_COLUMNS].merge(
             self._quality, how="left", on=PAIR_COLUMNS
@@ -198,8 +191,7 @@ class NestedTuning:
         )
 
     def _fit_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
-        """Select the number of unjudged documents by cross-validation on the training topics, fit
-        and evaluate the fusion."""
+        """Select the number of unjudged documents on training topics, and fit and evaluate."""
         features = self._load_features(stage)
         qrels = self._judged.qrels[~self._judged.qrels["qid"].isin(self._topics[~is_training])]
         folds = dict(
