@@ -101,7 +101,7 @@ def test_unused_results_of_a_cache_are_named_with_their_size(
     code, output = call(*rank, tmp_path / "first")
     assert (code, "unused result" in output) == (0, False)
     [ranking] = (tmp_path / "cache").glob("ranking-*")
-    ranking.write_bytes(bytes(2_000_000))
+    (ranking / ranking.name).write_bytes(bytes(2_000_000))
     monkeypatch.setattr(Component, "describe_results", lambda self, session: "other versions")
     code, output = call(*rank, tmp_path / "second")
     size, name = r"\(2\.\d MB\)", re.escape(ranking.name)

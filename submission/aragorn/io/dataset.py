@@ -208,11 +208,6 @@ class Dataset:
         return combine_hashes({name: self.file_hashes[name] for name in names})
 
     @property
-    def args_me_files(self) -> list[Path]:
-        """Files of an args.me corpus; [] for other formats."""
-        return [] if self.is_tirex else self.corpus_files
-
-    @property
     def fingerprint(self) -> str:
         """Hash of all input files, the selected topic and the ranking order."""
         topic_part = {"topic": self._qid} if self._qid is not None else {}

@@ -1,7 +1,8 @@
 """Store the documents of an input in the cache directory.
 
-documents.sqlite    documents(docno, words, conclusion, premise); words: premise length, capped at
-the minimum length collection.msgpack  docnos of the collection, ascending
+documents.sqlite    table documents with the columns COLUMNS; words: premise length, capped at the
+                    minimum length
+collection.msgpack  docnos of the collection, ascending
 """
 
 import errno
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 import pandas as pd
@@ -23,9 +24,17 @@ from aragorn.io.collection import count_words, log_collection_size, validate_col
 from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
 
-VERSION = 1  # of the tables
+VERSION = 2  # of the table
 
 DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
+COLUMNS = ["docno", "words", "conclusion", "premise", "stance", "portal"]
+
+
+class ArgumentMetadata(NamedTuple):
+    """Properties of an argument that are displayed but do not affect rankings; "" if unknown."""
+
+    stance: str = ""  # towards the conclusion: PRO or CON
+    portal: str = ""  # debate portal of origin
 
 
 class Corpus(Protocol):
@@ -38,8 +47,6 @@ class Corpus(Protocol):
     def corpus_fingerprint(self) -> str: ...
     @property
     def documents(self) -> pd.DataFrame: ...
-    @property
-    def args_me_files(self) -> list[Path]: ...
     def iter_batches(self) -> Iterator[pd.DataFrame]: ...
 
 
@@ -84,6 +91,11 @@ class DocumentStore:
         unknown ones."""
         return self._select(["docno", "conclusion", "premise"], docnos)
 
+    def read_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
+        """Return the metadata of the documents by docno, omitting unknown ones."""
+        rows = self._select(["docno", "stance", "portal"], docnos).itertuples(index=False)
+        return {docno: ArgumentMetadata(stance, portal) for docno, stance, portal in rows}
+
     def read_all_docnos(self) -> set[str]:
         """Return the docnos of all documents, including those too short for the collection."""
         return {row[0] for row in self._query("select docno from documents")}
@@ -121,31 +133,28 @@ def open_document_store(corpus: Corpus, cache: Cache) -> DocumentStore:
 
 
 def _write_documents(corpus: Corpus, file: Path) -> None:
-    """Write documents to a file in batches; if an id is not unique, read all again in one call,
-    which drops duplicates."""
-    min_words = corpus.min_premise_words
-    with corpus.stopwatch.stage("documents"):
-        try:
-            _insert_batches(corpus.iter_batches(), min_words, file)
-        except sqlite3.IntegrityError:
-            file.unlink()
-            _insert_batches([corpus.documents], min_words, file)
-
-
-def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path) -> None:
-    with create_database(file) as database:
+    """Write documents to a file in batches, and the first of repeated ones; raise InputError for an
+    id with different texts."""
+    with corpus.stopwatch.stage("documents"), create_database(file) as database:
         database.execute("pragma page_size = 16384")
-        database.execute(
-            "create table documents (docno text, words integer, conclusion text, premise text)"
-        )
-        for batch in batches:
-            word_counts = count_words(batch["premise"], min_words).tolist()
-            rows = zip(
-                batch["docno"], word_counts, batch["conclusion"], batch["premise"], strict=True
+        database.execute(f"create table documents ({', '.join(COLUMNS)})")
+        for batch in corpus.iter_batches():
+            word_counts = count_words(batch["premise"], corpus.min_premise_words)
+            columns = {name: batch[name].tolist() for name in batch} | {
+                "words": word_counts.tolist()
+            }
+            values = zip(*(columns.get(name, [""] * len(batch)) for name in COLUMNS), strict=True)
+            database.executemany(
+                f"insert into documents values ({', '.join('?' * len(COLUMNS))})", values
             )
-            database.executemany("insert into documents values (?, ?, ?, ?)", rows)
         # last, so that docnos are sorted only once
-        database.execute("create unique index docnos on documents (docno)")
+        database.execute("create index docnos on documents (docno)")
+        counts = "select count(*) as n from documents group by docno"
+        [n_repeated] = database.execute(f"select count(*) from ({counts}) where n > 1").fetchone()
+        if n_repeated:
+            corpus.documents  # noqa: B018 raises InputError for an id with different texts
+            first_rows = "select min(rowid) from documents group by docno"
+            database.execute(f"delete from documents where rowid not in ({first_rows})")
 
 
 def _select_collection(file: Path, min_words: int) -> list[str]:
@@ -166,16 +175,13 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
 
 @contextmanager
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Create an SQLite file, and commit after the block; raise IntegrityError for a duplicate key,
-    OSError if writing fails."""
+    """Create an SQLite file, and commit after the block; raise OSError if writing fails."""
     try:
         # The cache directory is locked instead, because not all file systems support locks.
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?nolock=1", uri=True)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")
             yield database
             database.commit()
-    except sqlite3.IntegrityError:
-        raise
     except sqlite3.Error as error:
         raise OSError(
             errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO, str(error)

@@ -9,8 +9,9 @@ args-me*.jsonl, <portal>.jsonl  an argument per line; its premise may also be th
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -49,6 +50,7 @@ EXPECTED_CORPUS = (
     f"expected args-me*.json, or {', '.join(PORTAL_FILES[::2])} (also .jsonl with one argument per "
     "line; optionally .gz); pass a corpus elsewhere with another -i"
 )
+STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
 
@@ -100,6 +102,13 @@ class _Corpus(msgspec.Struct, Generic[Item], gc=False):
 
 class _IdOnly(msgspec.Struct):
     id: str
+
+
+class _Context(msgspec.Struct, gc=False):
+    sourceDomain: Any = None  # noqa: N815 name in args.me
+
+
+_decode_context = msgspec.json.Decoder(_Context).decode
 
 
 def find_topic_files(*paths: Path) -> list[Path]:
@@ -323,30 +332,56 @@ def read_documents(files: Sequence[Path]) -> pd.DataFrame:
 
 
 def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
-    """Yield the documents `docno conclusion premise` of an args.me file in batches."""
+    """Yield the documents `docno conclusion premise stance portal` of an args.me file in batches;
+    stance and portal are "" if they are unknown."""
     n_arguments = 0
-    for batch in batched(read_arguments(file, Argument)):
+    stem = file.name.split(".")[0]
+    for batch in batched(read_arguments(file, ArgumentWithContext)):
         n_arguments += len(batch)
-        yield to_frame(batch)
+        stances = map(_get_stance, batch)
+        portals = repeat(stem) if stem in PORTALS else map(_get_domain, batch)
+        yield to_frame(batch, stance=stances, portal=portals)
     log.info("%s: %d arguments", file.name, n_arguments)
 
 
-def to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
-    """Return arguments as documents `docno conclusion premise`; the premises of an argument are
-    joined by spaces, as for the hashes in ids of args.me."""
-    premises = [
+def _get_stance(argument: ArgumentWithContext) -> str:
+    """Return the stance that all premises share, or that of the argument if it has no premises; ""
+    if there is none."""
+    premises = argument.premises or (argument,)
+    stance = bytes(premises[0].stance)
+    if len(premises) > 1 and any(bytes(premise.stance) != stance for premise in premises):
+        return ""
+    return STANCES.get(stance, "")
+
+
+def _get_domain(argument: ArgumentWithContext) -> str:
+    """Return the domain of the portal that an argument is from; "" if it is unknown."""
+    try:
+        domain = _decode_context(argument.context).sourceDomain
+    except (ValueError, RecursionError):
+        return ""
+    return domain if isinstance(domain, str) else ""
+
+
+def to_frame(arguments: Sequence[Argument], **columns: Iterable[str]) -> pd.DataFrame:
+    """Return arguments as documents `docno conclusion premise` and further columns; the premises of
+    an argument are joined by spaces, as for the hashes in ids of args.me."""
+    premises = (
         argument.argument
         if argument.premises is UNSET
         else " ".join([premise.text for premise in argument.premises])
         for argument in arguments
-    ]
-    columns: dict[str, Iterable[object]] = {
-        "docno": [argument.id for argument in arguments],
-        "conclusion": [argument.conclusion for argument in arguments],
+    )
+    texts: dict[str, Iterable[object]] = {
+        "docno": (argument.id for argument in arguments),
+        "conclusion": (argument.conclusion for argument in arguments),
         "premise": premises,
     }
     # faster than a frame of lists
-    arrays = {name: np.fromiter(texts, object, len(arguments)) for name, texts in columns.items()}
+    arrays = {
+        name: np.fromiter(values, object, len(arguments))
+        for name, values in (texts | columns).items()
+    }
     return pd.DataFrame(arrays, copy=False)
 
 

@@ -26,7 +26,6 @@ class CorpusFrame:
 
     def __init__(self, documents: pd.DataFrame) -> None:
         self.documents = documents
-        self.args_me_files: list[Path] = []
         self.stopwatch = Stopwatch()
         texts = (text for column in documents for text in documents[column])
         content = "\0".join([str(self.min_premise_words), *texts])

@@ -6,7 +6,7 @@ from typing import Any
 
 from aragorn.errors import SubmissionError
 from aragorn.explanation import Explanation, Row, select_largest
-from aragorn.io.argument_metadata import ArgumentMetadata
+from aragorn.io.document_store import ArgumentMetadata
 from aragorn.search.snippets import Highlight, Snippet
 
 

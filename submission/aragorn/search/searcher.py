@@ -20,7 +20,6 @@ from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.explanation import Explanation
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
-from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.retrieval import Queries, Retrieval, Stage
@@ -137,7 +136,7 @@ class Searcher:
             ranking = retrieval.rank(system.stage)
             top_rows = truncate_rankings(ranking, options.depth)
             texts = self.collection.documents.read_texts(set(top_rows["docno"]))
-            metadata = self._get_metadata(top_rows["docno"].tolist())
+            metadata = self.collection.documents.read_metadata(set(top_rows["docno"]))
             rows: Any = top_rows.merge(texts, on="docno").itertuples()
             for row in rows:
                 highlights = []
@@ -150,7 +149,7 @@ class Searcher:
                     row.rank,
                     row.score,
                     row.docno,
-                    metadata.get(row.docno, ArgumentMetadata()),
+                    metadata[row.docno],
                     row.conclusion,
                     row.premise,
                     extract(row.premise),
@@ -173,15 +172,6 @@ class Searcher:
     def _explain(self, system: System, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         explain = partial(system.stage.explain, retrieval, qid, docno)
         return retrieval.once((system, docno), "explanation", explain)
-
-    def _get_metadata(self, docnos: Sequence[str]) -> dict[str, ArgumentMetadata]:
-        corpus = self.collection.corpus
-        cache = self.collection.session.cache
-
-        def open_store() -> MetadataStore:
-            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
-
-        return self.collection.once("metadata", "metadata", open_store).get(docnos)
 
     @contextmanager
     def _use_retrieval(self, query: str) -> Iterator[Retrieval]:

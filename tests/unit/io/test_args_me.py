@@ -1,7 +1,6 @@
 """Tests of the ids, stances and portals of args.me."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from aragorn.cache import open_cache
 from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
-from aragorn.io.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
 from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import ArgumentMetadata, open_document_store
 from tests.conftest import make_argument
 
 
@@ -28,9 +27,6 @@ def test_find_mismatched_ids_of_changed_texts() -> None:
     ]
 
 
-OpenMetadata = Callable[..., MetadataStore]
-
-
 def build_argument(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
     premises = [{"text": f"a premise of {docno}", "stance": stance} for stance in stances]
     return {**make_argument(docno), "premises": premises, "context": context}
@@ -38,21 +34,6 @@ def build_argument(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
 
 def to_json(*arguments: dict[str, Any]) -> str:
     return json.dumps({"arguments": arguments})
-
-
-@pytest.fixture
-def open_corpus(tmp_path: Path) -> OpenMetadata:
-    """Return a function that writes files, if any, to the corpus directory and opens the metadata
-    of the corpus."""
-
-    def write_and_open(contents: dict[str, str] | None = None) -> MetadataStore:
-        for name, text in (contents or {}).items():
-            (tmp_path / name).write_text(text, encoding="utf-8")
-        with open_cache(tmp_path / "work", tmp_path) as cache:
-            corpus = Dataset(tmp_path, has_topics=False)
-            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
-
-    return write_and_open
 
 
 PRO_ARGUMENT = build_argument("a", "PRO", sourceDomain="www.example.org")
@@ -75,24 +56,19 @@ FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
         {"args-me.jsonl": f'{json.dumps(PRO_ARGUMENT)}\n{{"id": "b", "conclusion": "c", "argument": "x", "stance": "CON"}}\n'},
         {"a": ArgumentMetadata("PRO", "www.example.org"), "b": ArgumentMetadata("CON", "")},
     ),
+    "two stances of the same argument": (
+        {"args-me.json": to_json(PRO_ARGUMENT, build_argument("b"), build_argument("a", "CON"))},
+        {"a": ArgumentMetadata("PRO", "www.example.org"), "b": ArgumentMetadata()},
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_stances_and_portals_are_read(name: str, open_corpus: OpenMetadata) -> None:
+def test_stances_and_portals_are_read(name: str, tmp_path: Path) -> None:
     contents, expected = FILES[name]
-    assert open_corpus(contents).get([*expected, "unknown"]) == expected
-
-
-def test_malformed_file_has_no_metadata(
-    open_corpus: OpenMetadata, caplog: pytest.LogCaptureFixture
-) -> None:
-    valid_json = to_json(build_argument("a", "CON"))
-    metadata = open_corpus(
-        {
-            "idebate.json": valid_json,
-            "debateorg.json": valid_json.replace('"CON"}]', '"CON"}], "x": ['),
-        }
-    )
-    assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
-    assert "debateorg.json: cannot read stances and portals" in caplog.text
+    for file, text in contents.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    with open_cache(None, tmp_path) as cache:
+        store = open_document_store(Dataset(tmp_path, has_topics=False), cache)
+        assert store.read_metadata([*expected, "unknown"]) == expected
+        assert store.document_count == len(expected)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from aragorn.errors import CheckpointError
 from aragorn.explanation import Explanation, Row
-from aragorn.io.argument_metadata import ArgumentMetadata
+from aragorn.io.document_store import ArgumentMetadata
 from aragorn.search.page import PageParams, SiteSettings, render_results, split_segments
 from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
