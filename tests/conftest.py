@@ -4,18 +4,17 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+import subprocess
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import msgspec
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -27,14 +26,13 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.engine.base import CPU, LOCAL_ENGINE
 from aragorn.index import dense, inverted, latent, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.io.dataset import Dataset
-from aragorn.io.document_store import Corpus
 from aragorn.models.bert import BERTRanker
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class, list_rankers
@@ -57,16 +55,14 @@ from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
-from aragorn.text.index_terms import Fields
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
+from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn_training.__main__ import main as run_training
 from aragorn_training.data.retrieval import DatasetRetrieval
+from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.fit import save_network
-
-Capture, Log, Patch = pytest.CaptureFixture[str], pytest.LogCaptureFixture, pytest.MonkeyPatch
 
 # Number of examples per property test; EXAMPLES=2000 searches more thoroughly, with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
@@ -81,7 +77,7 @@ ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "aragorn" / "sample" / "input"
 
 
-def build_python_path(project: Path) -> str:
+def build_python_path(project):
     """Return the PYTHONPATH of processes that run the code of a copy of the project."""
     return os.pathsep.join(map(str, [project, project / "submission", project / "training"]))
 
@@ -110,7 +106,7 @@ TINY_BERT = {
 }
 # 58 terms of `build_tiny_tokenizer`
 TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
-TINY_CONFIGS: dict[str, dict[str, object]] = {
+TINY_CONFIGS = {
     "gru": {"hidden": 6},
     "drmm": {"bins": 30, "hidden": (8, 5)},
     "snrm": {"latent": 40},
@@ -126,7 +122,7 @@ learning_rate = 0.01
 """
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Run files with slow tests first, to balance the load of pytest-xdist's workers."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
@@ -136,9 +132,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to them every day"
 
 
-def make_argument(
-    docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE
-) -> dict[str, object]:
+def argv(*parts):
+    """Split the strings of a command at blanks; other parts, such as paths, are a word each."""
+    words = [part.split() if isinstance(part, str) else [str(part)] for part in parts]
+    return [word for group in words for word in group]
+
+
+def assert_runs(main, *command):
+    """Run a command of `argv`, and assert that it succeeds."""
+    assert main(argv(*command)) == 0
+
+
+run_process = partial(subprocess.run, capture_output=True, text=True, check=False)
+
+
+def format_run_lines(documents, tag="t"):
+    """Format a run from its documents by topic, in the order of ranks."""
+    return "".join(
+        f"{qid} Q0 {docno} {rank} {-rank} {tag}\n"
+        for qid, docnos in documents.items()
+        for rank, docno in enumerate(docnos, 1)
+    )
+
+
+def make_argument(docno, conclusion="Zoos are cruel", premise=PREMISE):
     """Create an argument in the args.me format."""
     return {
         "id": docno,
@@ -146,6 +163,15 @@ def make_argument(
         "premises": [{"text": premise, "stance": "PRO"}],
         "context": {},
     }
+
+
+def write_topics(file, titles, numbers=range(1, 1000)):
+    """Write topics to a file, by default with the numbers 1, 2 and so on."""
+    body = "".join(
+        f"<topic><number>{number}</number><title>{title}</title></topic>\n"
+        for number, title in zip(numbers, titles, strict=False)
+    )
+    file.write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
 
 
 DEFAULT_TOPICS = [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
@@ -160,31 +186,23 @@ DEFAULT_ARGUMENTS = [
 
 
 @pytest.fixture
-def make_input(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes an input of topics (number, title) and arguments, and returns
-    its directory."""
+def make_input(tmp_path):
+    """Return a function that writes an input of topics (number, title) and arguments."""
 
-    def make(
-        topics: list[tuple[str, str]] = DEFAULT_TOPICS,
-        arguments: list[dict[str, object]] = DEFAULT_ARGUMENTS,
-        name: str = "input",
-    ) -> Path:
+    def make(topics=DEFAULT_TOPICS, arguments=DEFAULT_ARGUMENTS, name="input"):
         directory = tmp_path / name
         directory.mkdir()
-        body = "".join(
-            f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topics
-        )
-        (directory / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
-        (directory / "args-me.json").write_text(
-            json.dumps({"arguments": arguments}), encoding="utf-8"
-        )
+        titles, numbers = [title for _, title in topics], [number for number, _ in topics]
+        write_topics(directory / "topics.xml", titles, numbers)
+        corpus = json.dumps({"arguments": arguments})
+        (directory / "args-me.json").write_text(corpus, encoding="utf-8")
         return directory
 
     return make
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkpoints(tmp_path, monkeypatch):
     """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary
     system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
@@ -193,51 +211,32 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def make_retrieval(tmp_path: Path) -> Iterator[Callable[..., DatasetRetrieval]]:
+def make_retrieval(tmp_path):
     """Return a function that opens an execution on an input directory, with a temporary cache."""
     with ExitStack() as stack:
 
         def make(
-            directory: Path,
-            input_run: Path | None = None,
-            checkpoints: Path = CHECKPOINT_DIR,
-            qid: str | None = None,
-            engine: Engine = LOCAL_ENGINE,
-        ) -> DatasetRetrieval:
+            directory, input_run=None, checkpoints=CHECKPOINT_DIR, qid=None, engine=LOCAL_ENGINE
+        ):
             cache = stack.enter_context(open_cache(None, tmp_path))
-            return DatasetRetrieval(
-                Dataset(directory, input_run=input_run, qid=qid),
-                Session(CheckpointStore(checkpoints), CPU, cache, engine),
-            )
+            session = Session(CheckpointStore(checkpoints), CPU, cache, engine)
+            return DatasetRetrieval(Dataset(directory, input_run=input_run, qid=qid), session)
 
         yield make
 
 
 @contextmanager
-def open_searcher(
-    corpus: Corpus,
-    checkpoints: CheckpointStore,
-    device: str = CPU,
-    cache_dir: Path | None = None,
-) -> Iterator[Searcher]:
+def open_searcher(corpus, checkpoints, device=CPU, cache_dir=None):
     """Open a searcher of documents; with `cache_dir` None, its cache is temporary."""
     with open_cache(cache_dir, Path()) as cache:
         yield Searcher(Collection(corpus, Session(checkpoints, device, cache)))
 
 
-def build_tiny_tokenizer() -> Tokenizer:
+def build_tiny_tokenizer():
     """Build a WordPiece tokenizer whose vocabulary has all letters and two words."""
     letters = [chr(97 + index) for index in range(26)]
-    vocabulary = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "topic",
-        "filler",
-        *letters,
-        *(f"##{letter}" for letter in letters),
-    ]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    vocabulary = [*special, "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
     tokenizer = Tokenizer(
         WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]")
     )
@@ -245,9 +244,7 @@ def build_tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def write_tiny_ranker(
-    directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object
-) -> None:
+def write_tiny_ranker(directory, name, seed, ranker_name=None, **fields):
     """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a
     vocabulary for `corpus`."""
     torch.manual_seed(seed)
@@ -257,17 +254,11 @@ def write_tiny_ranker(
         # if scores were almost equal, standardising would amplify rounding
         bert = TINY_ENCODER | {"initializer_range": 0.3}
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
-        tokeniser: Tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
+        tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     else:
         vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS])
-        ranker = ranker_class(
-            ranker_class.Config(
-                vocabulary=len(vocabulary),
-                dimensions=8,
-                **TINY_CONFIGS.get(ranker_name, {}),
-                **fields,
-            )
-        )
+        settings = {"dimensions": 8, **TINY_CONFIGS.get(ranker_name, {}), **fields}
+        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, MaxLengths())
     save_network(
@@ -276,7 +267,7 @@ def write_tiny_ranker(
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     """Create a corpus from which relevance can be learned: each premise has its conclusion's words
     among filler words.
 
@@ -288,59 +279,51 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [TOPIC_WORDS[i] for i in rng.choice(50, 3, replace=False)]
         for premise in range(5 if index < 25 else 6):
             text = [*words, *words, *(FILLERS[i] for i in rng.choice(20, 14))]
-            arguments.append(
-                make_argument(
-                    f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))
-                )
-            )
+            texts = " ".join(words), " ".join(rng.permutation(text))
+            arguments.append(make_argument(f"a{index}-{premise}", *texts))
     directory = tmp_path_factory.mktemp("corpus")
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return directory
 
 
 @pytest.fixture(scope="session")
-def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_work_dir(corpus, tmp_path_factory):
     """Prepare a working directory with training pairs and 20-dimensional word vectors from
     `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
-    assert run_training(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work)]) == 0
-    assert (
-        run_training(
-            [
-                "prepare",
-                "vectors",
-                "--work-dir",
-                str(work),
-                "--dimensions",
-                "20",
-                "--minimum-frequency",
-                "2",
-            ]
-        )
-        == 0
+    assert_runs(run_training, "prepare pairs -i", corpus, "--work-dir", work)
+    assert_runs(
+        run_training, "prepare vectors --work-dir", work, "--dimensions 20 --minimum-frequency 2"
     )
     return work
 
 
 @pytest.fixture
-def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
+def work_dir(prepared_work_dir, tmp_path):
     """Copy `prepared_work_dir` for a test that modifies it."""
     return Path(shutil.copytree(prepared_work_dir, tmp_path / "work"))
 
 
-@pytest.fixture
-def write_recipe(tmp_path: Path) -> Callable[[str], str]:
-    """Return a function that writes a recipe (default: `KNRM_RECIPE`) to a file, and returns the
-    file's path."""
+@pytest.fixture(scope="module")
+def without_plots():
+    """Skip plotting the learning curves, which would take most of the time of a short training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_loop, "plot", lambda *_: b"")
+        yield
 
-    def write(text: str = KNRM_RECIPE) -> str:
+
+@pytest.fixture
+def write_recipe(tmp_path):
+    """Return a function that writes a recipe (default: `KNRM_RECIPE`) to a file."""
+
+    def write(text=KNRM_RECIPE):
         (tmp_path / "mine.toml").write_text(text)
         return str(tmp_path / "mine.toml")
 
     return write
 
 
-def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
+def write_deepct(directory, name, seed=0):
     """Write an untrained DeepCT checkpoint that gives positive weights to some words of
     `corpus`."""
     torch.manual_seed(seed)
@@ -351,20 +334,13 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
-def write_targer(directory: Path, name: str, seed: int = 0) -> None:
+def write_targer(directory, name, seed=0):
     """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
     others as O."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
-    config = TARGER.Config(
-        len(vocabulary),
-        ("O", "B-P", "I-P", "B-C", "I-C"),
-        dimensions=8,
-        character_dimensions=4,
-        filters=3,
-        hidden=6,
-        longest=15,
-    )
+    sizes = {"dimensions": 8, "character_dimensions": 4, "filters": 3, "hidden": 6, "longest": 15}
+    config = TARGER.Config(len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), **sizes)
     tagger = TARGER(config)
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
@@ -373,39 +349,23 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
-def write_parameters(directory: Path, parameters: object) -> None:
+def write_parameters(directory, parameters):
     """Write a checkpoint that consists of parameters, without a network."""
-    contents = {
-        CONFIG: encode_json(msgspec.to_builtins(parameters)),
-        METRICS: b"{}",
-        CARD: b"# test",
-    }
+    config = encode_json(msgspec.to_builtins(parameters))
+    contents = {CONFIG: config, METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory, contents, UNTRAINED)
 
 
-def write_lexical(
-    directory: Path,
-    name: str,
-    model: BM25 | Dirichlet,
-    expansion: RM3 | None = None,
-    enrichment: str | None = None,
-) -> None:
+def write_lexical(directory, name, model, expansion=None, enrichment=None):
     """Write a checkpoint of a lexical system; the index covers premises only if `enrichment` is
     DeepCT's."""
-    fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
-    write_parameters(
-        directory / name,
-        LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment),
-    )
+    fields = "premise" if enrichment == "deepct" else "conclusion premise"
+    settings = IndexSettings(fields, "none")
+    parameters = LexicalParameters("1.1.0", settings, model, expansion, enrichment)
+    write_parameters(directory / name, parameters)
 
 
-def write_learned_fusion(
-    directory: Path,
-    name: str,
-    stage: LearnedFusionStage,
-    pool_depths: dict[str, int],
-    weights: dict[str, float],
-) -> None:
+def write_learned_fusion(directory, name, stage, pool_depths, weights):
     """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and
     weight 0.125 for the length."""
     fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
@@ -418,7 +378,7 @@ def write_learned_fusion(
 
 
 @pytest.fixture(scope="session")
-def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_checkpoints_dir(prepared_work_dir, tmp_path_factory):
     """Write tiny untrained checkpoints of all systems, for tests that only read them."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for name in list_rankers():
@@ -439,14 +399,9 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     for name in ("ensemble", "ensemble_thesis"):
-        flags = [
-            "--work-dir",
-            str(prepared_work_dir),
-            "--checkpoints",
-            str(directory),
-            "-o",
-            str(directory / name),
-        ]
+        flags = argv(
+            "--work-dir", prepared_work_dir, "--checkpoints", directory, "-o", directory / name
+        )
         assert run_training(["fuse", name, *flags, "--device", "cpu"]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
@@ -458,13 +413,13 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
+def checkpoints_copy(all_checkpoints_dir, tmp_path):
     """Copy `all_checkpoints_dir` for a test that modifies it."""
     return Path(shutil.copytree(all_checkpoints_dir, tmp_path / "checkpoints"))
 
 
 @pytest.fixture(scope="module")
-def small_shards() -> Iterator[None]:
+def small_shards():
     """Reduce the sizes of shards and batches, so that hundreds of documents make several of
     each."""
     sizes = [(dense, 40), (latent, 150), (enrichment, 64)]
@@ -484,54 +439,40 @@ def small_shards() -> Iterator[None]:
 
 
 @pytest.fixture
-def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
+def corpus_with_topics(corpus, tmp_path):
     """Copy `corpus` with three topics for a test (see `copy_with_topics`)."""
     return copy_with_topics(corpus, tmp_path / "input")
 
 
-def copy_with_topics(corpus: Path, directory: Path) -> Path:
-    """Copy a corpus, add three topics, whose titles are conclusions of the corpus, and return the
-    directory of both."""
+def copy_with_topics(corpus, directory, rows=(0, 200, 400)):
+    """Copy a corpus, and add topics whose titles are the conclusions of these arguments."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
-    titles = [arguments[index]["conclusion"] for index in (0, 200, 400)]
-    body = "".join(
-        f"<topic><number>{n}</number><title>{title}</title></topic>"
-        for n, title in enumerate(titles, 1)
-    )
-    (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
+    write_topics(directory / "topics.xml", [arguments[row]["conclusion"] for row in rows])
     return directory
 
 
 @pytest.fixture
-def rank_all(
-    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
-) -> Callable[..., int]:
-    """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints, and returns
-    the exit code."""
+def rank_all(corpus_with_topics, checkpoints_copy, tmp_path):
+    """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints."""
 
-    def run(output: str = "out", *flags: str) -> int:
-        paths = [
-            "-i",
-            str(corpus_with_topics),
-            "-o",
-            str(tmp_path / output),
-            "--checkpoints",
-            str(checkpoints_copy),
-        ]
+    def run(output="out", *flags):
+        paths = argv(
+            "-i", corpus_with_topics, "-o", tmp_path / output, "--checkpoints", checkpoints_copy
+        )
         return run_submission(["rank", *paths, *flags, "--device", "cpu"])
 
     return run
 
 
-def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
+def build_text_lookup(documents):
     """Return a function that returns the rows of documents with the requested docnos, in their
     order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
-def read_files(directory: Path) -> dict[str, bytes]:
+def read_files(directory):
     """Map the relative path of each file in a directory to its content, except ir-metadata.yml,
     which contains timestamps."""
     files = (
@@ -542,13 +483,13 @@ def read_files(directory: Path) -> dict[str, bytes]:
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
-def count_colours(png: bytes) -> int:
+def count_colours(png):
     """Count the distinct colours of an image; a blank image has one."""
     with Image.open(BytesIO(png)) as image:
         return len(image.convert("RGB").getcolors(1 << 24))
 
 
-def update_hash(directory: Path, name: str) -> None:
+def update_hash(directory, name):
     """Update the hash in provenance.json of a modified file `name` of a checkpoint."""
     file = directory / "provenance.json"
     content = json.loads(file.read_text())
@@ -559,25 +500,25 @@ def update_hash(directory: Path, name: str) -> None:
 class ParsedPage(HTMLParser):
     """HTML page, parsed into its elements and its text."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__()
-        self.elements: list[str] = []
+        self.elements = []
         self.text = ""
         self.feed(html)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append(tag)
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
 @pytest.fixture
-def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def block_network(monkeypatch):
     """Fail the test if it opens a network connection."""
 
-    def fail(*address: Any) -> None:
+    def fail(*address):
         raise AssertionError(f"unexpected network connection: {address}")
 
     monkeypatch.setattr(socket.socket, "connect", fail)

@@ -7,7 +7,7 @@ raised.
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,12 +34,10 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import sort_ranking
 from aragorn.models.bert import BERTNetwork
-from aragorn.models.network import Network
 from aragorn.models.padding import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
-from aragorn.pipeline.retrieval import Stage
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.systems import quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
@@ -51,7 +49,7 @@ from aragorn.text import index_terms, normalisation, passages, surface_tokens, t
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
+from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval
@@ -88,12 +86,12 @@ class Case:
     tolerance: float = 0.0  # absolute, and relative above 1
 
     @property
-    def version(self) -> str:
+    def version(self):
         """Versions in the keys of such results."""
         return describe_versions(*self.sources)
 
 
-def fill(network: Network) -> None:
+def fill(network):
     """Set the parameters of a network by a formula, so that they do not depend on a generator."""
     with torch.no_grad():
         for position, (name, tensor) in enumerate(network.state_dict().items()):
@@ -104,26 +102,26 @@ def fill(network: Network) -> None:
     network.eval()
 
 
-def build_ranker(name: str) -> tuple[Any, Tokeniser]:
+def build_ranker(name):
     """Build a tiny ranker with its tokeniser."""
     ranker_class = get_ranker_class(name)
     if ranker_class.token_unit == "pieces":
         ranker = ranker_class(ranker_class.Config(bert=TINY_ENCODER, cls=2, sep=3))
-        tokeniser: Tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
+        tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     else:
         vocabulary = Vocabulary(WORDS)
-        settings: dict[str, Any] = {"dimensions": 8, **TINY_CONFIGS.get(name, {})}
+        settings = {"dimensions": 8, **TINY_CONFIGS.get(name, {})}
         ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
         tokeniser = WordTokeniser(vocabulary, MaxLengths())
     fill(ranker)
     return ranker, tokeniser
 
 
-def build_tagger(name: str) -> tuple[Any, Any]:
+def build_tagger(name):
     """Build a tiny tagger with its passage tokeniser."""
     if name == "deepct":
-        tagger: Any = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
-        reader: Any = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
+        tagger = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
+        reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
     else:
         tags = ("O", "B-P", "I-P", "B-C", "I-C")
         sizes = {
@@ -146,24 +144,21 @@ def build_tagger(name: str) -> tuple[Any, Any]:
     return tagger, reader
 
 
-def read_documents() -> Any:
-    short = make_argument(
-        "d2",
-        "Too short",
-        "fourteen words are too few for an argument that is searched in this collection",
-    )
+def read_documents():
+    premise = "fourteen words are too few for an argument that is searched in this collection"
+    short = make_argument("d2", "Too short", premise)
     arguments = [make_argument("d1"), short, make_argument("d0", "Cars", f"{TEXTS[1]} {TEXTS[0]}")]
     queries = [{"qid": "1", "query": "zoos"}, {"qid": "2", "query": "cars"}]
     texts = [{"docno": f"t{row}", "text": text} for row, text in enumerate(TEXTS)]
     topics = "<topics><topic><number>1</number><title> Are zoos\n cruel? </title></topic></topics>"
+    tirex_files = {"queries": queries, "documents": texts}
     inputs = {
         "args.me": {"topics.xml": topics, "args-me.json": json.dumps({"arguments": arguments})},
         "TIREx": {
-            "queries.jsonl": "\n".join(map(json.dumps, queries)),
-            "documents.jsonl": "\n".join(map(json.dumps, texts)),
+            f"{file}.jsonl": "\n".join(map(json.dumps, rows)) for file, rows in tirex_files.items()
         },
     }
-    results: dict[str, Any] = {}
+    results = {}
     for name, files in inputs.items():
         with tempfile.TemporaryDirectory() as folder, open_cache(None, Path()) as cache:
             for file, content in files.items():
@@ -171,51 +166,38 @@ def read_documents() -> Any:
             dataset = Dataset(Path(folder))
             store = open_document_store(dataset, cache)
             documents = store.read_texts(sorted(store.read_all_docnos()))
+            frames = [dataset.topics, documents]
             results[name] = [
-                dataset.topics.to_numpy().tolist(),
-                documents.to_numpy().tolist(),
+                *(frame.to_numpy().tolist() for frame in frames),
                 store.collection_docnos,
             ]
     return results
 
 
-def order_run() -> Any:
-    rows = [
-        ("1", "a", 2, 0.5),
-        ("1", "b", 1, 0.5),
-        ("1", "c", 3, 0.1),
-        ("2", "d", 1, 1e40),
-        ("2", "e", 2, 2e39),
-        ("1", "f", 4, 0.1 - 1e-9),
-    ]
+def order_run():
+    rows = [("1", "a", 2, 0.5), ("1", "b", 1, 0.5), ("1", "c", 3, 0.1), ("2", "d", 1, 1e40)]
+    rows += [("2", "e", 2, 2e39), ("1", "f", 4, 0.1 - 1e-9)]
     frame = pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"])
     orders = ("auto", "rank", "score")
-    return {
-        order: sort_ranking(frame.assign(line=range(1, 7)), order, "run")["docno"].tolist()  # type: ignore[arg-type]
-        for order in orders
-    }
+    frame["line"] = range(1, 7)
+    return {order: sort_ranking(frame, order, "run")["docno"].tolist() for order in orders}
 
 
-def split_passages() -> Any:
+def split_passages():
     reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 6, 20)
-    return [
-        [[passage.text, passage.piece_ids, passage.words] for passage in reader.split(text)]
-        for text in TEXTS
-    ]
+    passages = [reader.split(text) for text in TEXTS]
+    return [[[item.text, item.piece_ids, item.words] for item in items] for items in passages]
 
 
-def split_surface_tokens() -> Any:
+def split_surface_tokens():
     reader = SurfaceTokeniser(Vocabulary(WORDS), 8)
+    passages = [reader.split(text) for text in TEXTS]
     return [
-        [
-            [passage.text, list(passage.tokens), list(passage.token_ids)]
-            for passage in reader.split(text)
-        ]
-        for text in TEXTS
+        [[item.text, [*item.tokens], [*item.token_ids]] for item in items] for items in passages
     ]
 
 
-def encode_texts_of_both_units() -> Any:
+def encode_texts_of_both_units():
     words = WordTokeniser(Vocabulary(WORDS), MaxLengths(4, 7))
     pieces = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(6, 12))
     return [
@@ -234,11 +216,11 @@ DOCUMENTS = pd.DataFrame(
 )
 
 
-def load_documents(docnos: list[str]) -> pd.DataFrame:
+def load_documents(docnos):
     return DOCUMENTS.set_index("docno", drop=False).loc[docnos]
 
 
-def score_conclusions() -> Any:
+def score_conclusions():
     index = ConclusionIndex.build(DOCUMENTS[["docno", "conclusion"]])
     return [
         index.conclusions,
@@ -249,14 +231,14 @@ def score_conclusions() -> Any:
 
 
 @contextmanager
-def open_term_index(stemmer: Any = "porter") -> Iterator[TermIndex]:
+def open_term_index(stemmer="porter"):
     settings = IndexSettings(stemmer=stemmer)
     with tempfile.TemporaryDirectory() as folder:
         build_term_index(Path(folder), [*DOCUMENTS["docno"]], load_documents, settings)
         yield TermIndex(Path(folder), settings)
 
 
-def count_terms() -> Any:
+def count_terms():
     with open_term_index() as index:
         documents = [index.get_document_terms(row) for row in range(len(DOCUMENTS))]
         statistics = index.get_statistics(["zoo", "car", "unknown"])
@@ -269,7 +251,7 @@ def count_terms() -> Any:
         ]
 
 
-def score_lexically() -> Any:
+def score_lexically():
     results = []
     with open_term_index("none") as index:
         for model in (BM25(), Dirichlet(50.0)):
@@ -279,7 +261,7 @@ def score_lexically() -> Any:
     return results
 
 
-def score_with(name: str) -> Any:
+def score_with(name):
     """Score each query with each text by the network's forward."""
     ranker, tokeniser = build_ranker(name)
     with torch.inference_mode():
@@ -292,7 +274,7 @@ def score_with(name: str) -> Any:
         ]
 
 
-def annotate_with(name: str) -> Any:
+def annotate_with(name):
     tagger, reader = build_tagger(name)
     annotations = [
         tagger.annotate([passage])[0] for text in TEXTS for passage in reader.split(text)
@@ -303,7 +285,7 @@ def annotate_with(name: str) -> Any:
     ]
 
 
-def encode_with_bert() -> Any:
+def encode_with_bert():
     ranker, tokeniser = build_ranker("sbert")
     with torch.inference_mode():
         return [
@@ -312,9 +294,9 @@ def encode_with_bert() -> Any:
         ]
 
 
-def load_and_score() -> Any:
+def load_and_score():
     with tempfile.TemporaryDirectory() as folder:
-        results: list[Any] = []
+        results = []
         for name in ("knrm", "vanilla_bert"):
             ranker, tokeniser = build_ranker(name)
             directory = Path(folder) / name
@@ -326,7 +308,7 @@ def load_and_score() -> Any:
         return results
 
 
-def score_in_batches() -> Any:
+def score_in_batches():
     pairs = [(query, text) for query in QUERIES for text in TEXTS]
     checkpoints = (
         RankerCheckpoint(*build_ranker(name), "") for name in ("knrm", "gru", "vanilla_bert")
@@ -334,12 +316,12 @@ def score_in_batches() -> Any:
     return [score_texts(checkpoint, pairs).tolist() for checkpoint in checkpoints]
 
 
-def enrich() -> Any:
+def enrich():
     checkpoint = TaggerCheckpoint(*build_tagger("deepct"), "")
     return [dict(words) for words in enrichment.enrich_texts(TEXTS, checkpoint, CPU)]
 
 
-def encode_and_search() -> Any:
+def encode_and_search():
     ranker, tokeniser = build_ranker("sbert")
     checkpoint = RankerCheckpoint(ranker, tokeniser, "")
     ids = [tokeniser.encode_premise(text) for text in TEXTS]
@@ -353,7 +335,7 @@ def encode_and_search() -> Any:
     return [vectors[:2, :4].astype(float).tolist(), scores, conclusions]
 
 
-def search_latent_terms() -> Any:
+def search_latent_terms():
     checkpoint = RankerCheckpoint(*build_ranker("snrm"), "")
     docnos = [*DOCUMENTS["docno"]]
     with tempfile.TemporaryDirectory() as folder:
@@ -365,16 +347,10 @@ def search_latent_terms() -> Any:
         return [index.sparsity, hits.to_numpy().tolist()]
 
 
-def sum_scores() -> Any:
-    pool = pd.DataFrame(
-        {
-            "qid": ["1", "1", "1", "2", "2"],
-            "docno": [*"abcab"],
-            "x": [1.0, 2.0, 4.0, 3.0, 3.0],
-            "y": [0.5, -0.5, 0.0, 9.0, 1.0],
-            weighted_sum.LENGTH_FEATURE: [2.0, 5.0, 6.5, 1.0, 1.0],
-        }
-    )
+def sum_scores():
+    columns = {"qid": [*"11122"], "docno": [*"abcab"], "x": [1.0, 2.0, 4.0, 3.0, 3.0]}
+    columns |= {"y": [0.5, -0.5, 0.0, 9.0, 1.0]}
+    pool = pd.DataFrame(columns | {weighted_sum.LENGTH_FEATURE: [2.0, 5.0, 6.5, 1.0, 1.0]})
     members = (Member("x", {}, 3, 0.7), Member("y", {}, 0, -0.2))
     ranges = (Member("x", {}, 3, 0.7, 1.5, 3.5), Member("y", {}, 2, -0.2, 0.0, 0.0))
     models = [
@@ -384,16 +360,13 @@ def sum_scores() -> Any:
     return [model.score(model.normalise(pool, pool)).tolist() for model in models]
 
 
-def interpolate_quality() -> Any:
-    return (
-        QualityInterpolation("", 3, 0.8)
-        .score(np.array([4.0, 3.0, 2.5, 2.0, 2.0]), np.array([0.1, 0.9, 0.4]))
-        .tolist()
-    )
+def interpolate_quality():
+    relevance, scores = np.array([4.0, 3.0, 2.5, 2.0, 2.0]), np.array([0.1, 0.9, 0.4])
+    return QualityInterpolation("", 3, 0.8).score(relevance, scores).tolist()
 
 
 @contextmanager
-def open_retrieval() -> Iterator[DatasetRetrieval]:
+def open_retrieval():
     """Open an execution on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -403,11 +376,10 @@ def open_retrieval() -> Iterator[DatasetRetrieval]:
             for number, title in enumerate(QUERIES[:2], 1)
         )
         (folder / "input" / "topics.xml").write_text(f"<topics>{topics}</topics>")
+        texts = DOCUMENTS[["conclusion", "premise"]].to_numpy().tolist()
         arguments = [
             make_argument(f"S{row % 3}-A{row}", conclusion, f"{premise} {'they ' * 15}")
-            for row, (conclusion, premise) in enumerate(
-                zip(DOCUMENTS["conclusion"], DOCUMENTS["premise"], strict=True)
-            )
+            for row, (conclusion, premise) in enumerate(texts)
         ]
         (folder / "input" / "args-me.json").write_text(json.dumps({"arguments": arguments}))
         checkpoints = folder / "checkpoints"
@@ -440,11 +412,11 @@ def open_retrieval() -> Iterator[DatasetRetrieval]:
 
 
 MEMBERS = (("bm25", STAGES["bm25"]), ("knrm", STAGES["knrm"]))
-ENSEMBLE = type(STAGES["ensemble"])(MEMBERS, "ensemble")  # type: ignore[call-arg]
-FUSION = type(STAGES["fusion"])(MEMBERS, "fusion")  # type: ignore[call-arg]
+ENSEMBLE = type(STAGES["ensemble"])(MEMBERS, "ensemble")
+FUSION = type(STAGES["fusion"])(MEMBERS, "fusion")
 assert isinstance(ENSEMBLE, FusionStage)
 assert isinstance(FUSION, FusionStage)
-STAGE_CASES: dict[str, Stage] = {
+STAGE_CASES = {
     "bm25": STAGES["bm25"],
     "lexical": STAGES["dirichlet_rm3"],
     "enriched": STAGES["deepct_dirichlet"],
@@ -459,7 +431,7 @@ STAGE_CASES: dict[str, Stage] = {
 }
 
 
-def rank_with(stage: Stage) -> Any:
+def rank_with(stage):
     with open_retrieval() as retrieval:
         ranking = retrieval.rank(stage)
         scores = stage.score(retrieval, ranking[["qid", "docno"]])
@@ -467,7 +439,7 @@ def rank_with(stage: Stage) -> Any:
 
 
 NETWORKS = {name: get_ranker_class(name) for name in list_rankers()}
-CASES: dict[str, Case] = {
+CASES = {
     "documents": Case((touche, tirex, collection, document_store), read_documents),
     "input_order": Case((runs,), order_run),
     "normalised_texts": Case(
@@ -511,13 +483,13 @@ CASES: dict[str, Case] = {
 }
 
 
-def compute(name: str) -> Any:
+def compute(name):
     """Compute the result of a case, as it is read from its file."""
     torch.set_num_threads(1)
     return json.loads(json.dumps(CASES[name].compute()))
 
 
-def record(names: list[str]) -> None:
+def record(names):
     """Write the files of results."""
     for name in names:
         content = {"version": CASES[name].version, "expected": compute(name)}

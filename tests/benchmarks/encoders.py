@@ -41,10 +41,8 @@ ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
     """Build the benchmark of tokenising and encoding premises with SBERT, against
     sentence-transformers."""
-    checkpoint, texts = (
-        load_checkpoint(CHECKPOINT_DIR / "sbert"),
-        sample_premises(directory, max_premises),
-    )
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
+    texts = sample_premises(directory, max_premises)
     model = _load_sentence_transformer(checkpoint.tokeniser.lengths.premise)
 
     def ours() -> np.ndarray:
@@ -59,10 +57,8 @@ def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark
 def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
     """Build the benchmark of splitting and enriching texts with DeepCT, against
     sentence-transformers encoding the passages."""
-    checkpoint, texts = (
-        load_tagger(CHECKPOINT_DIR / "deepct"),
-        sample_premises(directory, max_documents),
-    )
+    checkpoint = load_tagger(CHECKPOINT_DIR / "deepct")
+    texts = sample_premises(directory, max_documents)
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
@@ -89,10 +85,8 @@ def build_bfloat16_benchmarks(
     Raises:
         UsageError: If the processor does not support bfloat16.
     """
-    deepct, sbert = (
-        load_tagger(CHECKPOINT_DIR / "deepct"),
-        load_checkpoint(CHECKPOINT_DIR / "sbert"),
-    )
+    deepct = load_tagger(CHECKPOINT_DIR / "deepct")
+    sbert = load_checkpoint(CHECKPOINT_DIR / "sbert")
     documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
     ids = [sbert.tokeniser.encode_premise(text) for text in premises]
 
@@ -124,20 +118,16 @@ def build_bfloat16_benchmarks(
 def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
     """Build the benchmark of tagging words with TARGER in batches, against tagging passage by
     passage."""
-    texts, checkpoint = (
-        sample_premises(directory, max_premises),
-        load_tagger(CHECKPOINT_DIR / "targer_essays"),
-    )
+    texts = sample_premises(directory, max_premises)
+    checkpoint = load_tagger(CHECKPOINT_DIR / "targer_essays")
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 
     @torch.inference_mode()
     def tag_one_by_one() -> list[object]:
         return [checkpoint.network.annotate([passage]) for passage in passages]
 
-    ours, task = (
-        partial(annotate_texts, texts, checkpoint, CPU),
-        f"targer: the words of {max_premises} premises, CPU",
-    )
+    ours = partial(annotate_texts, texts, checkpoint, CPU)
+    task = f"targer: the words of {max_premises} premises, CPU"
     return Benchmark(
         task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5
     )

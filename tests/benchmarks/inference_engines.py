@@ -24,11 +24,7 @@ from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
-from aragorn.inference.device import (
-    batch_by_length,
-    batch_by_tokens,
-    move_to_device,
-)
+from aragorn.inference.device import batch_by_length, batch_by_tokens, move_to_device
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_pairs
 from aragorn.io.dataset import Dataset
@@ -138,10 +134,8 @@ def _build_sbert(directory: Path, max_premises: int) -> Task:
 
 
 def _build_deepct(directory: Path, max_documents: int) -> Task:
-    checkpoint, texts = (
-        load_tagger(CHECKPOINT_DIR / "deepct"),
-        sample_premises(directory, max_documents),
-    )
+    checkpoint = load_tagger(CHECKPOINT_DIR / "deepct")
+    texts = sample_premises(directory, max_documents)
     passages = [passage.piece_ids for text in texts for passage in checkpoint.tokeniser.split(text)]
     last_layer = LastLayer(checkpoint.network.encoder)
 

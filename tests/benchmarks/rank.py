@@ -97,10 +97,8 @@ def measure_default_system(directory: Path) -> list[Result]:
 def measure_memory(directory: Path) -> list[Result]:
     """Compare the peak memory of bm25 with all word networks, and that of the Dirichlet language
     model, with targets."""
-    word_networks, results = (
-        [name for name in NETWORKS if get_ranker_class(name).token_unit == "words"],
-        [],
-    )
+    word_networks = [name for name in NETWORKS if get_ranker_class(name).token_unit == "words"]
+    results = []
     for systems, limit in ((["bm25", *word_networks], 6), (["dirichlet"], 4)):  # GB
         with tempfile.TemporaryDirectory() as folder:
             ranking = rank(directory, Path(folder) / "runs", None, systems)

@@ -1,8 +1,6 @@
-"""Fixtures of the contract tests: a function that runs commands in this process, tiny checkpoints,
-and an input."""
+"""Fixtures of the contract tests."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +17,11 @@ EXIT_CODES = {0, 2, 3, 4, 5, 6, 7, 8, 9}  # all but 1, an internal error
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Call:
-    """Return a function that runs a command, asserts a documented exit code and error message, and
-    returns code and output."""
+def call(capsys, caplog):
+    """Return a function that runs a command and asserts a documented exit code and message."""
     caplog.set_level("INFO")
 
-    def run(*arguments: object, program: Callable[[list[str]], int] = aragorn) -> Outcome:
+    def run(*arguments, program=aragorn):
         caplog.clear()
         capsys.readouterr()
         try:
@@ -43,7 +40,7 @@ def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_models(tmp_path_factory):
     """Write checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that
     only read them."""
     directory = tmp_path_factory.mktemp("checkpoints")
@@ -54,6 +51,6 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def topics_and_corpus(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def topics_and_corpus(corpus, tmp_path_factory):
     """Write an input of `corpus` and three topics, for tests that only read it."""
     return copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")

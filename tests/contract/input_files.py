@@ -2,14 +2,8 @@
 
 import gzip
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from tests.conftest import PREMISE, make_argument
-
-Content = str | bytes | Callable[[Path], object]  # a function creates the file itself
-Files = dict[str, Content]
 
 MANY_DIGITS = "7" * 6000
 DEEP = "[" * 20_000  # unclosed JSON arrays
@@ -31,7 +25,7 @@ DOCUMENTS = "".join(
 )
 
 
-def write_files(directory: Path, files: Files) -> Path:
+def write_files(directory, files):
     """Write files to a new directory; compress text if the file name ends in .gz, and write bytes
     unchanged."""
     directory.mkdir()
@@ -48,46 +42,46 @@ def write_files(directory: Path, files: Files) -> Path:
     return directory
 
 
-def join_lines(*rows: dict[str, Any] | str) -> str:
+def join_lines(*rows):
     """Format rows as JSON Lines; write a row that is text unchanged, so that it can be invalid."""
     return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
-def touche(corpus: Content = CORPUS, name: str = "args-me.json") -> Files:
+def touche(corpus=CORPUS, name="args-me.json"):
     """Return an input in Touché's format: two topics, and the file `name` with the content
     `corpus`."""
     return {"topics.xml": f"<topics>{TWO_TOPICS}</topics>", name: corpus}
 
 
-def touche_lines(*rows: dict[str, Any] | str) -> Files:
+def touche_lines(*rows):
     """Return an input in Touché's format: two topics, and a corpus in JSON Lines."""
     return touche(join_lines(*rows), "args-me.jsonl")
 
 
-def topics(content: Content, name: str = "topics.xml") -> Files:
+def topics(content, name="topics.xml"):
     """Return an input in Touché's format: the topics file `name`, and a corpus of three valid
     arguments."""
     return {name: content, "args-me.json": CORPUS}
 
 
-def topic(qid: object, title: str) -> Files:
+def topic(qid, title):
     """Return an input in Touché's format: one topic, and a corpus of three valid arguments."""
     return topics(f"<topics>{TOPIC.format(qid, title)}</topics>")
 
 
-def arguments(*added: dict[str, Any] | str) -> Files:
+def arguments(*added):
     """Return an input in Touché's format: two topics, and a corpus of three valid arguments
     followed by `added`."""
     texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return touche(f'{{"arguments": [{",".join(texts)}]}}')
 
 
-def tirex(queries: Content = QUERIES, documents: Content = DOCUMENTS) -> Files:
+def tirex(queries=QUERIES, documents=DOCUMENTS):
     """Return a TIREx data set of queries.jsonl and documents.jsonl."""
     return {"queries.jsonl": queries, "documents.jsonl": documents}
 
 
-def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
+def rerank(*rows, **fields):
     """Return a TIREx data set of rerank.jsonl only; `fields` complete all rows, and docnos are d1,
     d2, … by default."""
     defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
@@ -98,14 +92,14 @@ def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
     }
 
 
-def format_lines(*scores: object) -> str:
+def format_lines(*scores):
     """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order
     of ranks."""
     return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))
 
 
 # files, and the name of the one that is encoded or damaged
-FORMATS: dict[str, tuple[Files, str]] = {
+FORMATS = {
     "topics": (touche(), "topics.xml"),
     "args.me": (touche(), "args-me.json"),
     "args.me lines": (touche_lines(HUB, {**HUB, "id": "b"}), "args-me.jsonl"),

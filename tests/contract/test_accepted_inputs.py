@@ -3,7 +3,6 @@ that old flags still work."""
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.run_rules import find_run_issues
 from aragorn.io.runs import read_run
 from aragorn.io.tirex import read_candidates
-from tests.conftest import PREMISE, make_argument
-from tests.contract.conftest import Call
+from tests.conftest import PREMISE, argv, make_argument
 from tests.contract.input_files import (
     DOCUMENTS,
     FORMATS,
@@ -22,7 +20,6 @@ from tests.contract.input_files import (
     QUERIES,
     TOPIC,
     TWO_TOPICS,
-    Files,
     arguments,
     format_lines,
     join_lines,
@@ -48,7 +45,7 @@ TWO_PREMISES = {
     "more": [1],
 }
 # files; topics; docnos and premises
-DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {
+DATASETS = {
     "premises are joined": (
         touche(json.dumps({"arguments": [TWO_PREMISES, {**TWO_PREMISES, "id": "a", "premises": []}]})),
         SAMPLE_TOPICS, [["x", "one two"], ["a", ""]],
@@ -89,7 +86,7 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {
     "candidate of two topics": (rerank({"docno": "d"}, {"docno": "d", "qid": "2"}), [*ZOOS, ["2", "zoos"]], [["d", "zoos"]]),
 }  # fmt: skip
 # suffix of the file's name; encoding of its content
-ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+ENCODINGS = {
     "gzip": (".gz", gzip.compress),
     "gzip without suffix": ("", gzip.compress),
     "BOM": ("", lambda data: BOM + data),
@@ -103,7 +100,7 @@ UNMATCHED = {  # inputs whose topics have no term of the corpus; their rankings 
     "title of marks": topic(1, "?!… 😀"),
     "title of unknown words": topic(1, "quux " + "q" * 100_000),
 }
-MATCHED: dict[str, Files] = {
+MATCHED = {
     "long title": topic(1, "zoos " * 20_000),
     "one conclusion": touche(json.dumps({"arguments": [make_argument("a1"), make_argument("a2")]})),
     "empty conclusion": arguments(make_argument("x", "")),
@@ -112,7 +109,7 @@ MATCHED: dict[str, Files] = {
     "score 1e300": rerank({"rank": 1, "score": 1e300}),
 }  # fmt: skip
 # runs; --order; order in which their documents are re-ranked
-RUNS: dict[str, tuple[str | bytes, str, str]] = {
+RUNS = {
     "BOM, comment and blank lines": (BOM + b"\n# a run\n1 Q0 a1 1 3.5 x\n\n", "auto", "1"),
     "ir_metadata and ranks from 0": (
         "# ir_metadata.start\n# tag: t\n# ir_metadata.end\n1 Q0 a1 0 2 t\n1 Q0 a2 1 1 t\n", "auto", "1 2"
@@ -127,7 +124,7 @@ RUNS: dict[str, tuple[str | bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
+def test_topics_and_documents_are_read(name, tmp_path):
     files, expected_topics, expected_documents = DATASETS[name]
     dataset = Dataset(write_files(tmp_path / "input", files))
     assert dataset.topics.to_numpy().tolist() == expected_topics
@@ -138,7 +135,7 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
     assert (ranking is None) == ("rerank.jsonl" not in files)
 
 
-def read_all(directory: Path) -> list[list[list[object]]]:
+def read_all(directory):
     """Read all that a directory contains: topics, documents, candidates, a run and qrels."""
     run, qrels = next(directory.glob("run*"), None), [*directory.glob("qrels*")]
     dataset = Dataset(directory, input_run=run)
@@ -151,7 +148,7 @@ def read_all(directory: Path) -> list[list[list[object]]]:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_all_formats_are_read_in_all_encodings(name: str, encoding: str, tmp_path: Path) -> None:
+def test_all_formats_are_read_in_all_encodings(name, encoding, tmp_path):
     (files, file), (suffix, encode) = FORMATS[name], ENCODINGS[encoding]
     encoded = {**files, f"{file}{suffix}": encode(str(files[file]).encode())}
     if suffix:
@@ -161,7 +158,7 @@ def test_all_formats_are_read_in_all_encodings(name: str, encoding: str, tmp_pat
     )
 
 
-def test_ignored_files_are_named(tmp_path: Path) -> None:
+def test_ignored_files_are_named(tmp_path):
     files = {**tirex(), **touche(), "topics.xml.gz": "", ".DS_Store": "", "qrels.txt": ""}
     directory = write_files(tmp_path / "input", files)
     (directory / "folder").mkdir()
@@ -172,20 +169,11 @@ def test_ignored_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*MATCHED, *UNMATCHED])
-def test_unusual_inputs_are_ranked(
-    name: str, tmp_path: Path, tiny_models: Path, call: Call
-) -> None:
+def test_unusual_inputs_are_ranked(name, tmp_path, tiny_models, call):
     directory = write_files(tmp_path / "input", (MATCHED | UNMATCHED)[name])
     flags = ["-i", directory, "--checkpoints", tiny_models]
-    code, output = call(
-        "rank",
-        *flags,
-        "-o",
-        tmp_path / "out",
-        *(f"--system={system}" for system in SYSTEMS),
-        "--device",
-        "cpu",
-    )
+    systems = [f"--system={system}" for system in SYSTEMS]
+    code, output = call("rank", *flags, "-o", tmp_path / "out", *systems, "--device=cpu")
     assert code == 0, output
     runs = [tmp_path / "out" / f"aragorn-{system}.txt" for system in SYSTEMS]
     assert {
@@ -198,12 +186,10 @@ def test_unusual_inputs_are_ranked(
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_unusual_runs_keep_their_order(name: str, tmp_path: Path, call: Call) -> None:
+def test_unusual_runs_keep_their_order(name, tmp_path, call):
     run, order, expected = RUNS[name]
-    directory, file = (
-        write_files(tmp_path / "input", touche()),
-        write_files(tmp_path / "run", {"run.txt": run}) / "run.txt",
-    )
+    directory = write_files(tmp_path / "input", touche())
+    file = write_files(tmp_path / "run", {"run.txt": run}) / "run.txt"
     flags = ["--input-run", file, "--order", order, "--system=bm25", "--device=cpu"]
     code, output = call("rank", "-i", directory, "-o", tmp_path / "out", *flags)
     assert code == 0, output
@@ -215,19 +201,13 @@ def test_unusual_runs_keep_their_order(name: str, tmp_path: Path, call: Call) ->
     ]
 
 
-def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path: Path) -> None:
-    rows = (
-        {"rank": "1", "score": "3.5"},
-        {"rank": "2.0", "score": "1e-05"},
-        {"rank": 3.0, "score": -1},
-    )
+def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path):
+    scores = ({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"})
+    rows = (*scores, {"rank": 3.0, "score": -1})
     directory = write_files(tmp_path / "input", rerank(*rows))
     candidates = [*read_candidates(directory / "rerank.jsonl")]
-    assert [candidate[2:] for candidate in candidates] == [
-        ("d1", 1, 3.5),
-        ("d2", 2, 1e-5),
-        ("d3", 3, -1),
-    ]
+    expected = [("d1", 1, 3.5), ("d2", 2, 1e-5), ("d3", 3, -1)]
+    assert [candidate[2:] for candidate in candidates] == expected
 
 
 CANDIDATES = [
@@ -240,7 +220,7 @@ CANDIDATES = [
 BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 
-def read_input_rows(dataset: Dataset) -> list[tuple[str, str]]:
+def read_input_rows(dataset):
     ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
@@ -248,7 +228,7 @@ def read_input_rows(dataset: Dataset) -> list[tuple[str, str]]:
     return list(zip(ranking["qid"], ranking["docno"], strict=True))
 
 
-def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
+def test_run_precedes_candidates_and_retrieval(tmp_path):
     rows = (dict(zip(("qid", "docno", "rank", "score"), row, strict=True)) for row in CANDIDATES)
     directory = write_files(tmp_path / "input", rerank(*rows))
     dataset = Dataset(directory)
@@ -262,61 +242,32 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
         reranked = Dataset(directory, input_run=path)
         assert read_input_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
         assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
-    assert (
-        len(
-            {
-                dataset.fingerprint,
-                reranked.fingerprint,
-                Dataset(directory, input_run=runs, order="score").fingerprint,
-            }
-        )
-        == 3
-    )
+    by_score = Dataset(directory, input_run=runs, order="score")
+    assert len({item.fingerprint for item in (dataset, reranked, by_score)}) == 3
     assert reranked.corpus_fingerprint == dataset.corpus_fingerprint
 
 
-def test_short_documents_are_retrieved(tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_short_documents_are_retrieved(tmp_path, tiny_models, call):
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     documents = join_lines(*({"docno": index, "text": text} for index, text in enumerate(texts)))
     directory = write_files(
         tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents)
     )
-    flags = [
-        "-i",
-        directory,
-        "--checkpoints",
-        tiny_models,
-        "-o",
-        tmp_path / "out",
-        "--device",
-        "cpu",
-    ]
+    flags = argv(
+        "-i", directory, "--checkpoints", tiny_models, "-o", tmp_path / "out", "--device cpu"
+    )
     assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
     for system in SYSTEMS:
-        assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == {
-            "0",
-            "3",
-            "4",
-            "6",
-        }
+        expected = {"0", "3", "4", "6"}
+        assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == expected
 
 
 @pytest.mark.parametrize("system", ["bm25", "dirichlet_rm3"])
-def test_empty_texts_are_reranked_but_not_retrieved(
-    system: str, tmp_path: Path, tiny_models: Path, call: Call
-) -> None:
+def test_empty_texts_are_reranked_but_not_retrieved(system, tmp_path, tiny_models, call):
     blank = join_lines(*({"docno": f"d{index}", "text": " "} for index in range(2)))
     directory = write_files(tmp_path / "input", tirex(documents=blank))
-    flags = [
-        "-i",
-        directory,
-        "--checkpoints",
-        tiny_models,
-        "--cache-dir",
-        tmp_path / "w",
-        f"--system={system}",
-        "--device=cpu",
-    ]
+    flags = argv("-i", directory, "--checkpoints", tiny_models, "--device=cpu")
+    flags += argv(f"--system={system}", "--cache-dir", tmp_path / "w")
     for output in ("first", "cached"):
         code, text = call("rank", *flags, "-o", tmp_path / output)
         assert (code, "all 2 documents are empty" in text) == (3, True)
@@ -327,7 +278,7 @@ def test_empty_texts_are_reranked_but_not_retrieved(
     assert sorted(read_run(tmp_path / "reranked" / "run.txt")["docno"]) == ["d0", "d1"]
 
 
-def test_supplied_scores_are_not_explained(tmp_path: Path, tiny_models: Path, call: Call) -> None:
+def test_supplied_scores_are_not_explained(tmp_path, tiny_models, call):
     directory = write_files(tmp_path / "input", rerank({"rank": 1, "score": 1.5}))
     flags = ["-i", directory, "--checkpoints", tiny_models, "--qid=1", "--docno=d1", "--device=cpu"]
     code, output = call("explain", *flags, "--system=bm25")
@@ -335,22 +286,13 @@ def test_supplied_scores_are_not_explained(tmp_path: Path, tiny_models: Path, ca
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_tira_variables_set_directories(
-    is_empty: bool, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tira_variables_set_directories(is_empty, tmp_path, call, monkeypatch):
     write_files(tmp_path / "input", touche())
     monkeypatch.chdir(tmp_path)
-    paths = {
-        "inputDataset": "input",
-        "outputDir": "elsewhere",
-        "inputRun": "",
-        "TIRA_INPUT_DATASET": "",
-        "TIRA_OUTPUT_DIR": "",
-    }
+    paths = {"inputDataset": "input", "outputDir": "elsewhere"}
+    paths |= dict.fromkeys(("inputRun", "TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR"), "")
     for name, path in paths.items():
         monkeypatch.setenv(name, "" if is_empty else path)
-    assert (
-        call("rank", "--system=bm25", "--device=cpu", *(["-i", "input"] if is_empty else []))[0]
-        == 0
-    )
+    flags = ["-i", "input"] if is_empty else []
+    assert call("rank", "--system=bm25", "--device=cpu", *flags)[0] == 0
     assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -20,7 +19,6 @@ from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import read_files, update_hash
-from tests.contract.conftest import Call
 from tests.contract.input_files import DEEP
 
 Change = Callable[[Path], object]
@@ -33,11 +31,11 @@ COMPONENTS = {
 }
 
 
-def replace_file(name: str, content: str | bytes) -> Change:
+def replace_file(name, content):
     """Return a function that replaces a file of a checkpoint and updates the file's hash in
     provenance.json."""
 
-    def change(directory: Path) -> None:
+    def change(directory):
         (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         if name != "provenance.json":
             update_hash(directory, name)
@@ -45,11 +43,11 @@ def replace_file(name: str, content: str | bytes) -> Change:
     return change
 
 
-def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
+def set_value(name, path, value):
     """Return a function that sets the value at `path` in a JSON file, or deletes it if `value` is
     ..., and updates the hash."""
 
-    def change(directory: Path) -> None:
+    def change(directory):
         content = json.loads((directory / name).read_text())
         inner = content
         for key in path[:-1]:
@@ -63,15 +61,15 @@ def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
     return change
 
 
-def set_config(*path_and_value: Any) -> Change:
+def set_config(*path_and_value):
     return set_value("config.json", path_and_value[:-1], path_and_value[-1])
 
 
-def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+def edit_weights(change):
     """Return a function that applies `change` to the weights of a checkpoint and updates the hash
     of the weight file."""
 
-    def change_weights(directory: Path) -> None:
+    def change_weights(directory):
         tensors = safetensors.torch.load_file(directory / "model.safetensors")
         change(tensors)
         replace_file("model.safetensors", safetensors.torch.save(tensors))(directory)
@@ -79,16 +77,16 @@ def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
     return change_weights
 
 
-def link_to_zero(file: Path) -> None:
+def link_to_zero(file):
     file.unlink()
     file.symlink_to("/dev/zero")
 
 
-def add_term(directory: Path) -> None:
+def add_term(directory):
     replace_file("vocabulary.txt", (directory / "vocabulary.txt").read_text() + "zzz\n")(directory)
 
 
-def load(directory: Path, checkpoint: str) -> object:
+def load(directory, checkpoint):
     return COMPONENTS[checkpoint].load_checkpoint(CheckpointStore(directory))
 
 
@@ -101,8 +99,8 @@ CONTENTS = {
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 def test_malformed_files_of_all_kinds_are_refused(
-    checkpoint: str, all_checkpoints_dir: Path, checkpoints_copy: Path
-) -> None:
+    checkpoint, all_checkpoints_dir, checkpoints_copy
+):
     directory = checkpoints_copy / checkpoint
     original = read_files(directory)
     changes = {
@@ -128,7 +126,7 @@ def test_malformed_files_of_all_kinds_are_refused(
     assert load(checkpoints_copy, checkpoint)
 
 
-CASES: dict[str, tuple[str, Change, str]] = {  # checkpoint, change, and part of the message
+CASES = {  # checkpoint, change, and part of the message
     "knrm, an unknown ranker": ("knrm", set_config("ranker", "knrmm"), ""),
     "knrm, another ranker": ("knrm", set_config("ranker", "drmm"), ""),
     "knrm, another score": ("knrm", set_value("probe.json", (0, "score"), 77.0), ""),
@@ -175,7 +173,7 @@ CASES: dict[str, tuple[str, Change, str]] = {  # checkpoint, change, and part of
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_invalid_checkpoints_are_refused(name: str, checkpoints_copy: Path) -> None:
+def test_invalid_checkpoints_are_refused(name, checkpoints_copy):
     checkpoint, change, message = CASES[name]
     change(checkpoints_copy / checkpoint)
     with pytest.raises(
@@ -196,10 +194,10 @@ def test_invalid_checkpoints_are_refused(name: str, checkpoints_copy: Path) -> N
     ],
 )  # fmt: skip
 def test_causes_outside_intact_checkpoints_are_named(
-    error: Exception, code: int, topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    def fail(*_: object) -> None:
+    error, code, topics_and_corpus, tiny_models, tmp_path, call,
+    monkeypatch
+):  # fmt: skip
+    def fail(*_):
         raise error
 
     monkeypatch.setattr(RankerCheckpoint, "run_probe", fail)
@@ -219,19 +217,15 @@ def test_causes_outside_intact_checkpoints_are_named(
 
 
 @pytest.mark.parametrize("function", ["read_regular", "sha256_file", "recover_directory"])
-def test_unreadable_files_are_not_called_damaged(
-    function: str, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_files_are_not_called_damaged(function, tiny_models, monkeypatch):
     error = PermissionError(13, "Permission denied", "a/file")
     monkeypatch.setattr(f"aragorn.storage.checkpoint_directory.{function}", Mock(side_effect=error))
-    with pytest.raises(
-        CheckpointError,
-        match=r"^a/file: cannot be read \(Permission denied\); change its permissions$",
-    ):
+    message = r"^a/file: cannot be read \(Permission denied\); change its permissions$"
+    with pytest.raises(CheckpointError, match=message):
         load(tiny_models, "knrm")
 
 
-def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
+def test_checkpoint_larger_than_memory_is_named(checkpoints_copy):
     set_config("config", "vocabulary", 10**7)(checkpoints_copy / "knrm")
     set_config("config", "dimensions", 2**15)(checkpoints_copy / "knrm")  # 1.3 TB
     with pytest.raises(InsufficientMemoryError, match=re.escape(str(checkpoints_copy / "knrm"))):
@@ -239,7 +233,7 @@ def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
 
 
 # checkpoint of the name: change, system that uses it, message
-FAULTS: dict[str, tuple[Change, str, str]] = {
+FAULTS = {
     "dirichlet": (
         set_config("model", "mu", 1234.5),
         "fusion",
@@ -255,8 +249,8 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_damage_fails_only_systems_that_use_it(
-    name: str, topics_and_corpus: Path, checkpoints_copy: Path, tmp_path: Path, call: Call
-) -> None:
+    name, topics_and_corpus, checkpoints_copy, tmp_path, call
+):
     change, user, message = FAULTS[name]
     change(checkpoints_copy / name)
     paths, output = ["-i", topics_and_corpus, "--checkpoints", checkpoints_copy], tmp_path / "out"

@@ -6,14 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from aragorn.storage.recorded_files import open_run_directory
 from tests.conftest import read_files
-from tests.contract.conftest import Call, Outcome
+from tests.contract.conftest import Outcome
 from tests.contract.input_files import DEEP, touche, write_files
 
 Rank = Callable[..., Outcome]
@@ -21,12 +20,12 @@ SYSTEMS = ("--system", "bm25", "--system", "knrm")
 
 
 @pytest.fixture
-def output(tmp_path: Path) -> Path:
+def output(tmp_path):
     return tmp_path / "out"
 
 
 @pytest.fixture
-def rank(call: Call, tiny_models: Path, tmp_path: Path, output: Path) -> Rank:
+def rank(call, tiny_models, tmp_path, output):
     """Return a function that ranks a small input with several systems; its arguments are flags that
     override the defaults."""
     source = write_files(tmp_path / "input", touche())
@@ -35,13 +34,12 @@ def rank(call: Call, tiny_models: Path, tmp_path: Path, output: Path) -> Rank:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that mounts an in-memory file system of a size in KiB, or resizes it, and
-    returns its directory."""
+def small_disk(tmp_path):
+    """Return a function that mounts an in-memory file system of a size in KiB, or resizes it."""
     disk = tmp_path / "disk"
     disk.mkdir()
 
-    def resize(kibibytes: int) -> Path:
+    def resize(kibibytes):
         remount = "remount," if disk.is_mount() else ""
         command = ["mount", "-t", "tmpfs", "-o", f"{remount}size={kibibytes}k", "tmpfs", str(disk)]
         if (
@@ -58,7 +56,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 @pytest.mark.parametrize("content", ["", '"\udcff"', DEEP], ids=["empty", "not UTF-8", "deep"])
-def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output: Path) -> None:
+def test_damaged_record_of_runs_needs_overwrite(content, rank, output):
     output.mkdir()
     (output / "aragorn-bm25.txt").write_text("theirs")
     (output / "fingerprint.json").write_text(content, errors="surrogateescape")
@@ -68,7 +66,7 @@ def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output
     assert rank("--overwrite")[0] == 0
 
 
-def test_run_directory_in_use_is_refused(rank: Rank, output: Path) -> None:
+def test_run_directory_in_use_is_refused(rank, output):
     with open_run_directory(output):
         code, text = rank()
     assert (code, "in use by another process" in text) == (5, True)
@@ -82,7 +80,7 @@ MALFORMED_METADATA = {
 
 
 @pytest.mark.parametrize("name", MALFORMED_METADATA)
-def test_malformed_metadata_needs_overwrite(name: str, rank: Rank, output: Path) -> None:
+def test_malformed_metadata_needs_overwrite(name, rank, output):
     output.mkdir()
     (output / "ir-metadata.yml").write_text(MALFORMED_METADATA[name])
     code, text = rank()
@@ -98,7 +96,7 @@ def test_malformed_metadata_needs_overwrite(name: str, rank: Rank, output: Path)
 @pytest.mark.parametrize(
     "name", ["fingerprint.json", "ir-metadata.yml", "aragorn-bm25.txt", "run.txt"]
 )
-def test_directory_instead_of_output_file_remains(name: str, rank: Rank, output: Path) -> None:
+def test_directory_instead_of_output_file_remains(name, rank, output):
     (output / name / "theirs").mkdir(parents=True)
     assert rank()[0] == 5
     assert (output / name / "theirs").is_dir()
@@ -121,9 +119,7 @@ FOREIGN_FILES = {
     ("is_ours", "is_link"), [(False, False), (True, True)], ids=["only file", "link beside runs"]
 )
 @pytest.mark.parametrize("name", FOREIGN_FILES)
-def test_files_of_others_need_overwrite(
-    name: str, is_ours: bool, is_link: bool, rank: Rank, output: Path, tmp_path: Path
-) -> None:
+def test_files_of_others_need_overwrite(name, is_ours, is_link, rank, output, tmp_path):
     file, content = output / name.strip(), FOREIGN_FILES[name]
     output.mkdir()
     if is_ours:
@@ -147,9 +143,7 @@ def test_files_of_others_need_overwrite(
 
 
 @pytest.mark.parametrize("name", ["fingerprint.json", "ir-metadata.yml", "run.txt"])
-def test_links_to_own_files_are_replaced(
-    name: str, rank: Rank, output: Path, tmp_path: Path
-) -> None:
+def test_links_to_own_files_are_replaced(name, rank, output, tmp_path):
     """Move a file elsewhere, link to it, and rank with one more system."""
     assert rank()[0] == 0
     content = (output / name).rename(tmp_path / "elsewhere").read_bytes()
@@ -159,9 +153,7 @@ def test_links_to_own_files_are_replaced(
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling link", "directory"])
-def test_probe_of_the_output_directory_leaves_all_files(
-    kind: str, output: Path, tmp_path: Path
-) -> None:
+def test_probe_of_the_output_directory_leaves_all_files(kind, output, tmp_path):
     output.mkdir()
     victim, probe = tmp_path / "victim", output / ".writable"
     if kind == "directory":
@@ -178,28 +170,17 @@ def test_probe_of_the_output_directory_leaves_all_files(
         assert kind not in ("file", "link") or probe.read_text() == "theirs"
 
 
-def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None:
-    names = [
-        ".report.part",
-        ".aragorn-work-x/data",
-        "notes.txt",
-        ".aragorn-knrm.txt.swp",
-        ".1.part",
-        "aragorn-old.txt",
-        ".tmp",
-        ".run.txt.2024-11-01.part",
-    ]
+def test_files_of_users_remain(rank, output, tmp_path):
+    names = ["notes.txt", "aragorn-old.txt", ".aragorn-work-x/data", ".aragorn-knrm.txt.swp"]
+    names += [".report.part", ".1.part", ".tmp", ".run.txt.2024-11-01.part"]
     directories = (output, tmp_path / "cache")
     for file in (directory / name for directory in directories for name in names):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(file.name)
     for flags in ((), ("--overwrite",)):
         assert rank("--cache-dir", str(tmp_path / "cache"), *flags)[0] == 0
-    assert all(
-        (directory / name).read_text() == Path(name).name
-        for directory in directories
-        for name in names
-    )
+    files = [directory / name for directory in directories for name in names]
+    assert all(file.read_text() == file.name for file in files)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +192,7 @@ def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None
         ("-i", "file", 3), ("-i", "file/x", 3), ("--input-run", "file/x", 3), ("--checkpoints", "file", 4),
     ],
 )  # fmt: skip
-def test_unusable_directories_are_refused(
-    flag: str, path: str, code: int, rank: Rank, tmp_path: Path
-) -> None:
+def test_unusable_directories_are_refused(flag, path, code, rank, tmp_path):
     (tmp_path / "file").write_text("theirs")
     actual_code, text = rank(flag, str(tmp_path / path))
     assert actual_code == code
@@ -222,7 +201,7 @@ def test_unusable_directories_are_refused(
     assert not list(tmp_path.glob("out/aragorn-*"))
 
 
-def test_full_disk_leaves_no_partial_run(rank: Rank, small_disk: Callable[[int], Path]) -> None:
+def test_full_disk_leaves_no_partial_run(rank, small_disk):
     disk = small_disk(8)
     code, text = rank("-o", str(disk), "--team", "t" * 60)
     assert (code, "No space left" in text) == (5, True)
@@ -230,9 +209,7 @@ def test_full_disk_leaves_no_partial_run(rank: Rank, small_disk: Callable[[int],
     assert all(content.endswith(b"\n") for content in read_files(disk).values())
 
 
-def test_full_cache_is_resumed(
-    rank: Rank, output: Path, tmp_path: Path, small_disk: Callable[[int], Path]
-) -> None:
+def test_full_cache_is_resumed(rank, output, tmp_path, small_disk):
     codes = []
     for kibibytes in (40, 60, 80, 64_000):
         code, text = rank("--cache-dir", str(small_disk(kibibytes)))

@@ -3,9 +3,8 @@ over executions."""
 
 import json
 import os
+import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,43 +21,31 @@ from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.weighted_sum import WeightedSum
-from tests.conftest import read_files
+from tests.conftest import argv, read_files
 
 
-def read_metadata(directory: Path) -> dict[str, Any]:
+def read_metadata(directory):
     return yaml.safe_load((directory / "ir-metadata.yml").read_text())
 
 
-def get_methods(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def get_methods(metadata):
     """Map the name of each retrieval method in the metadata to its entry."""
     return {entry["name"]: entry for entry in metadata["method"]["retrieval"]}
 
 
-def build_command(source: Path, output: Path, checkpoints: Path) -> list[str]:
-    return [
-        "rank",
-        "-i",
-        str(source),
-        "-o",
-        str(output),
-        "--checkpoints",
-        str(checkpoints),
-        "--device",
-        "cpu",
-        "--team",
-        "me",
-    ]
+def build_command(source, output, checkpoints):
+    return argv(
+        "rank -i", source, "-o", output, "--checkpoints", checkpoints, "--device cpu --team me"
+    )
 
 
 @pytest.fixture
-def command(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> list[str]:
+def command(corpus_with_topics, checkpoints_copy, tmp_path):
     return build_command(corpus_with_topics, tmp_path / "out", checkpoints_copy)
 
 
 @pytest.fixture(scope="module")
-def metadata(
-    topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def metadata(topics_and_corpus, all_checkpoints_dir, tmp_path_factory):
     """Rank with all systems, assert that TIRA accepts the metadata file, and return its content."""
     output = tmp_path_factory.mktemp("metadata")
     with pytest.MonkeyPatch.context() as patch:
@@ -71,37 +58,26 @@ def metadata(
     return read_metadata(output)
 
 
-def test_metadata_describe_the_execution(metadata: dict[str, Any], topics_and_corpus: Path) -> None:
+def test_metadata_describe_the_execution(metadata, topics_and_corpus):
     assert metadata["tag"] == metadata["method"]["name"] == "me-fusion"
     assert metadata["actor"] == {"team": "me"}
     source, collection = metadata["implementation"]["source"], metadata["data"]["test collection"]
     assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")
-    assert (source["version"], collection["name"], collection["topics"]) == (
-        __version__,
-        "touche-task-1",
-        3,
-    )
+    expected = (__version__, "touche-task-1", 3)
+    assert (source["version"], collection["name"], collection["topics"]) == expected
     files = ("topics.xml", "args-me.json")
     assert collection["files"] == {name: sha256_file(topics_and_corpus / name) for name in files}
     assert f"torch {torch.__version__}" in metadata["platform"]["software"]["libraries"]
     assert (
         metadata["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
     )
-    shared = {
-        "hashes",
-        "topics",
-        "documents",
-        "conclusion index",
-        "conclusion retrieval",
-        "term index",
-        "latent index",
-        "tokenisation",
-    }
+    shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval"}
+    shared |= {"term index", "latent index", "tokenisation"}
     enrichments = {"enrichment with deepct", "enrichment with targer_essays"}
     assert metadata["resources"]["seconds per stage"].keys() == {*shared, *SYSTEMS, *enrichments}
 
 
-def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints_dir: Path) -> None:
+def test_metadata_describe_all_methods(metadata, all_checkpoints_dir):
     methods = get_methods(metadata)
     assert sorted(methods) == sorted(f"me-{name}" for name in SYSTEMS)
     assert methods["me-gru"]["checkpoints"] == {
@@ -110,10 +86,8 @@ def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints
     fingerprint = read_config(all_checkpoints_dir / "ensemble", WeightedSum).fingerprint
     ensemble = methods["me-ensemble"]
     assert set(ensemble["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
-    assert (ensemble["checkpoints"]["ensemble"], ensemble["interpolates"]) == (
-        fingerprint,
-        list(ENSEMBLE_MEMBERS),
-    )
+    expected = (fingerprint, list(ENSEMBLE_MEMBERS))
+    assert (ensemble["checkpoints"]["ensemble"], ensemble["interpolates"]) == expected
     reranked = {name: entry["reranks"] for name, entry in methods.items() if "reranks" in entry}
     rerankers = [name for name, system in SYSTEMS.items() if isinstance(system.stage, RerankStage)]
     assert {*RERANKERS, "gru_interaction"} <= {*rerankers}
@@ -121,17 +95,12 @@ def test_metadata_describe_all_methods(metadata: dict[str, Any], all_checkpoints
     assert set(methods["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
 
 
-def test_metadata_names_training_data(
-    command: list[str], checkpoints_copy: Path, tmp_path: Path
-) -> None:
+def test_metadata_names_training_data(command, checkpoints_copy, tmp_path):
+    quality = {"data": "UKPConvArgRank", "licence": "CC BY-SA"}
     sources = {
         "knrm": {"input": {"args-me.json": "12"}},
         "gru": {"input": {"idebate.json": "34"}},
-        "tfr_bert": {
-            "input": {"ants_yes.csv": "56"},
-            "data": "UKPConvArgRank",
-            "licence": "CC BY-SA",
-        },
+        "tfr_bert": {"input": {"ants_yes.csv": "56"}, **quality},
     }
     for name, source in sources.items():
         file = checkpoints_copy / name / "provenance.json"
@@ -141,10 +110,8 @@ def test_metadata_names_training_data(
     args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
     methods = get_methods(read_metadata(tmp_path / "out"))
     assert methods["me-knrm"]["training data"] == {"args.me": args_me}
-    assert methods["me-tfr_bert"]["training data"] == {
-        "args.me": {**args_me, "files": {}},
-        "UKPConvArgRank": ukp,
-    }
+    expected = {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert methods["me-tfr_bert"]["training data"] == expected
     assert main([*command, "--system", "gru"]) == 0  # merges with the metadata of the first run
     args_me["files"] = {"args-me.json": "12", "idebate.json": "34"}
     training_data = read_metadata(tmp_path / "out")["data"]["training data"]
@@ -152,12 +119,8 @@ def test_metadata_names_training_data(
 
 
 def test_metadata_is_merged_unless_the_input_changes(
-    command: list[str],
-    corpus_with_topics: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    command, corpus_with_topics, tmp_path, capsys, caplog
+):
     caplog.set_level("INFO")
     topics_file = corpus_with_topics / "topics.xml"
     assert main([*command, "--system", "knrm", "--system", "bm25"]) == 0
@@ -168,19 +131,15 @@ def test_metadata_is_merged_unless_the_input_changes(
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
     before = read_files(tmp_path / "out")
     assert main([*command, "--system", "bm25"]) == 5
-    assert (
-        "contains 4 files made with another input (me-bm25.txt, me-gru.txt"
-        in capsys.readouterr().err
-    )
+    message = "contains 4 files made with another input (me-bm25.txt, me-gru.txt"
+    assert message in capsys.readouterr().err
     assert read_files(tmp_path / "out") == before
     assert main([*command, "--system", "bm25", "--overwrite"]) == 0
     assert "removing outdated files: me-bm25.txt, me-gru.txt" in caplog.text
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
 
 
-def test_metadata_of_an_input_run(
-    command: list[str], corpus_with_topics: Path, tmp_path: Path
-) -> None:
+def test_metadata_of_an_input_run(command, corpus_with_topics, tmp_path):
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     systems = [
         flag for name in ("bm25", "knrm", "dirichlet", "tfr_bert") for flag in ("--system", name)
@@ -206,37 +165,40 @@ REMOTES = {  # repository in the metadata by URL of the clone's remote
 }
 
 
-@pytest.mark.parametrize("remote", [*REMOTES, None])
-def test_clone_is_named_by_remote_and_commit(
-    remote: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def git(clone, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email="]
+    return subprocess.check_output(["git", "-C", clone, *identity, *arguments], text=True)
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """Make a directory with a committed file the project's, and return it."""
     for name in ("ARAGORN_SOURCE", "ARAGORN_REVISION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("aragorn.output.source_code.PROJECT_DIR", tmp_path)
-    unknown = {"repository": tmp_path.as_uri(), "commit": "unknown"}
-    assert describe_source_code() == unknown
-
-    def git(*arguments: str) -> str:
-        return subprocess.check_output(
-            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=", *arguments], text=True
-        )
-
-    git("init", "-q")
-    assert describe_source_code() == unknown  # nothing is committed
     (tmp_path / "file").write_text("first")
-    git("add", "file")
-    git("commit", "-qm", "first")
-    git("tag", "v1")
+    for arguments in (["init", "-q"], ["add", "file"], ["commit", "-qm", "first"]):
+        git(tmp_path, *arguments)
+    return tmp_path
+
+
+@pytest.mark.parametrize("remote", [*REMOTES, None])
+def test_clone_is_named_by_remote_and_commit(remote, clone, monkeypatch):
+    unknown = {"repository": clone.as_uri(), "commit": "unknown"}
+    (clone / ".git").rename(clone / "git")
+    assert describe_source_code() == unknown  # no repository
+    git(clone, "init", "-q")
+    assert describe_source_code() == unknown  # nothing is committed
+    shutil.rmtree(clone / ".git")
+    (clone / "git").rename(clone / ".git")
+    git(clone, "tag", "v1")
     if remote:
-        git("remote", "add", "upstream", remote)
-    clone = {
-        "repository": REMOTES[remote] if remote else tmp_path.as_uri(),
-        "commit": git("rev-parse", "HEAD").strip(),
-    }
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert describe_source_code() == clone
-    (tmp_path / "file").write_text("second")
-    assert describe_source_code() == {**clone, "commit": f"{clone['commit']}-dirty"}
+        git(clone, "remote", "add", "upstream", remote)
+    commit = git(clone, "rev-parse", "HEAD").strip()
+    expected = {"repository": REMOTES.get(remote, clone.as_uri()), "commit": commit}
+    assert describe_source_code() == expected
+    (clone / "file").write_text("second")
+    assert describe_source_code() == {**expected, "commit": f"{commit}-dirty"}
     monkeypatch.setenv("PATH", "")
     assert describe_source_code() == unknown
 
@@ -254,27 +216,18 @@ def test_clone_is_named_by_remote_and_commit(
         {"GIT_TRACE": "1", "GIT_OPTIONAL_LOCKS": "1"},
     ],
 )
-def test_clone_is_neither_written_nor_replaced_by_variables_of_git(
-    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aragorn.output.source_code.PROJECT_DIR", tmp_path)
-    monkeypatch.delenv("ARAGORN_REVISION", raising=False)
-    file = tmp_path / "file"
-    file.write_text("first")
-    identity = ["-c", "user.name=a", "-c", "user.email="]
-    for command in (["init", "-q"], ["add", "file"], [*identity, "commit", "-qm", "first"]):
-        subprocess.run(["git", "-C", tmp_path, *command], check=True)
-    commit = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD"], text=True)
-    os.utime(file, (1, 1))  # the index has another time, so `git status` would rewrite it
-    index = tmp_path / ".git/index"
+def test_clone_is_neither_written_nor_replaced_by_variables_of_git(variables, clone, monkeypatch):
+    commit = git(clone, "rev-parse", "HEAD").strip()
+    os.utime(clone / "file", (1, 1))  # the index has another time, so `git status` would rewrite it
+    index = clone / ".git/index"
     state = index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert describe_source_code()["commit"] == commit.strip()
+    assert describe_source_code()["commit"] == commit
     assert (index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes()) == state
 
 
-def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_stage_time_is_counted_once(monkeypatch):
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
     monkeypatch.setattr("aragorn.progress.time.monotonic", lambda: next(clock))
     stopwatch = Stopwatch()

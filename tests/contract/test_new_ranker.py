@@ -4,16 +4,14 @@ recipes unedited."""
 import os
 import re
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from aragorn.models.rankers import list_rankers
 from aragorn.paths import PROJECT_DIR
 from aragorn.systems.catalogue import SYSTEMS
-from tests.conftest import build_python_path
+from tests.conftest import argv, build_python_path, run_process
 from tests.unit.test_readme import DRIVER
 
 # The test files that cover all rankers, systems or recipes.
@@ -25,7 +23,7 @@ TESTS = (
 
 
 @pytest.mark.slow
-def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
+def test_the_worked_example_passes_the_tests(tmp_path):
     copy, guide = tmp_path / "project", (PROJECT_DIR / "CONTRIBUTING.md").read_text()
     ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", ".ruff_cache", "__pycache__")
     shutil.copytree(PROJECT_DIR, copy, ignore=ignored, symlinks=True)
@@ -46,27 +44,14 @@ def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
     assert last == "tests/run"
     # Deselect tests of the other systems, which a new ranker does not change.
     selection = " or ".join(f"[{name} or {name}]" for name in {*SYSTEMS, *list_rankers()})
-    tests = [
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        "-k",
-        f"not ({selection})",
-        *TESTS,
-    ]
+    flags = argv("-m pytest -q -p no:cacheprovider -m")
+    tests = [*flags, "not slow", "-k", f"not ({selection})", *TESTS]
     for arguments in (["-c", DRIVER], tests, ["-m", "ruff", "check", "."], ["-m", "mypy"]):
-        done = subprocess.run(
+        done = run_process(
             [sys.executable, *arguments],
             input="\n".join(commands),
             cwd=copy,
             env=os.environ | {"PYTHONPATH": build_python_path(copy)},
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert (copy / "runs" / "aragorn-averaged.txt").read_text().split()[5] == "aragorn-averaged"

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 
 from aragorn.io.run_rules import find_run_issues
 from aragorn_training.__main__ import main as training
-from tests.conftest import make_argument, write_tiny_ranker
-from tests.contract.conftest import Call
+from tests.conftest import format_run_lines, make_argument, write_tiny_ranker
 from tests.contract.input_files import (
     CORPUS,
     DEEP,
@@ -26,8 +24,6 @@ from tests.contract.input_files import (
     QUERIES,
     TOPIC,
     TWO_TOPICS,
-    Content,
-    Files,
     arguments,
     format_lines,
     join_lines,
@@ -45,17 +41,17 @@ ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
 ONE_TOPIC = TOPIC.format(1, "a")
 
 
-def link_to(target: str) -> Content:
+def link_to(target):
     return lambda file: file.symlink_to(target)
 
 
-def write_bomb(file: Path) -> None:
+def write_bomb(file):
     """Write a small gzip file that exceeds the size limit when it is decompressed."""
     file.write_bytes(gzip.compress(b"\0" * (84 << 20)))
 
 
 # files of the input; part of the message of `rank` and `check`
-INPUTS: dict[str, tuple[Files, str]] = {
+INPUTS = {
     "no topics": ({"args-me.json": CORPUS, "t": os.mkdir}, "(optionally .gz); subdirectories are not searched; pass each with"),
     "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
     "no corpus, with fix": ({"topics.xml": ONE_TOPIC, "c": os.mkdir}, "elsewhere with another -i; subdirectories are not"),
@@ -135,7 +131,7 @@ INPUTS: dict[str, tuple[Files, str]] = {
 }  # fmt: skip
 
 SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
-RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
+RUNS = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
     "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\\\u200b1'; ids must be non-empty"),
@@ -161,13 +157,9 @@ RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "unknown document": ("1 Q0 a1 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
 }  # fmt: skip
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
-RUN = "".join(
-    f"{qid} Q0 {docno} {rank} {9 - rank} t\n"
-    for qid in "123"
-    for rank, docno in enumerate("abxc", 1)
-)
+RUN = format_run_lines(dict.fromkeys("123", "abxc"))
 # run, qrels, and part of the message of `evaluate`
-EVALUATIONS: dict[str, tuple[str, str, str]] = {
+EVALUATIONS = {
     "run: no common topic": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, "no common topic"),
     "run: nothing relevant": ("8 Q0 a 1 2 t\n", QRELS + "8 0 a 0\n", "the common topics (8) have no relevant document"),
     "run: other topics": ("1 Q0 d 1 2 t\n3 Q0 a 1 1 t\n", QRELS, "no document is judged for its topic ("),
@@ -185,7 +177,7 @@ PATH, TEAM = "expected a non-empty path", "choose another --team"
 EXPLAIN = ("explain", "-i", "input", "--checkpoints", "checkpoints", "--system")
 EVALUATE = ("evaluate", "--qrels", "input/q.qrels")
 # arguments; part of the message; all have exit code 2
-FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
+FLAGS = {
     "system with hyphen": (("rank", "--system", "CEDR-DRMM"), "did you mean 'cedr_drmm'?"),
     **{
         f"depth {depth[:9]!r}": (("rank", f"--depth={depth}"), "expected an integer from 1 to 1000")
@@ -210,7 +202,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_invalid_inputs_are_refused(name: str, tmp_path: Path, call: Call) -> None:
+def test_invalid_inputs_are_refused(name, tmp_path, call):
     files, message = INPUTS[name]
     directory = write_files(tmp_path / "input", files)
     for command in (
@@ -223,12 +215,10 @@ def test_invalid_inputs_are_refused(name: str, tmp_path: Path, call: Call) -> No
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_invalid_runs_are_refused(name: str, tmp_path: Path, call: Call) -> None:
+def test_invalid_runs_are_refused(name, tmp_path, call):
     content, message = RUNS[name]
-    directory, run = (
-        write_files(tmp_path / "input", touche()),
-        write_files(tmp_path / "run", {"run.txt": content}),
-    )
+    directory = write_files(tmp_path / "input", touche())
+    run = write_files(tmp_path / "run", {"run.txt": content})
     code, output = call(
         "rank", "-i", directory, "-o", tmp_path / "out", "--input-run", run, "--system", "bm25"
     )
@@ -237,7 +227,7 @@ def test_invalid_runs_are_refused(name: str, tmp_path: Path, call: Call) -> None
 
 
 @pytest.mark.parametrize("name", EVALUATIONS)
-def test_invalid_evaluations_are_refused(name: str, tmp_path: Path, call: Call) -> None:
+def test_invalid_evaluations_are_refused(name, tmp_path, call):
     run, qrels, message = EVALUATIONS[name]
     directory = write_files(tmp_path / "input", {"run.txt": run, "q.qrels": qrels})
     flags = ["--qrels", directory / "q.qrels", "-o", tmp_path / "tables", directory / "run.txt"]
@@ -247,9 +237,7 @@ def test_invalid_evaluations_are_refused(name: str, tmp_path: Path, call: Call) 
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_invalid_flags_are_refused(
-    name: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_flags_are_refused(name, tmp_path, call, monkeypatch):
     flags, message = FLAGS[name]
     write_files(tmp_path / "input", {**touche(), "run.txt": RUN, "q.qrels": QRELS})
     write_tiny_ranker(tmp_path / "checkpoints", "knrm", 0)
@@ -265,14 +253,12 @@ TOKENS = st.sampled_from([
     b"\n", b" ", b"\t", b"\x1b", b"NaN", b"1e999", b"-", b"null", b"0.5", b"[[]]", b"<![CDATA[", b"<!--", b"&#0;", b"&lt;",
     b"<?xml?>", b"\xed\xa0\x80", b"\xef\xbb\xbf", "\u202e\u2028é".encode(), b"9" * 30, b"a1", b"d1", b"1",
 ])  # fmt: skip
-# relative position, number of bytes to replace, and their replacement
-Edits = list[tuple[float, int, bytes]]
 EDITS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4
 )
 
 
-def apply_edits(content: object, edits: Edits) -> bytes:
+def apply_edits(content, edits):
     """Encode a text in UTF-8 and apply the edits in order."""
     data = str(content).encode()
     for position, length, replacement in edits:
@@ -283,9 +269,7 @@ def apply_edits(content: object, edits: Edits) -> bytes:
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "qrels"])
 @given(edits=EDITS)
-def test_damaged_inputs_are_ranked_or_refused(
-    name: str, edits: Edits, tmp_path: Path, tiny_models: Path, call: Call
-) -> None:
+def test_damaged_inputs_are_ranked_or_refused(name, edits, tmp_path, tiny_models, call):
     files, damaged = FORMATS[name]
     directory, out = tmp_path / "input", tmp_path / "out"
     shutil.rmtree(directory, ignore_errors=True)
@@ -293,15 +277,9 @@ def test_damaged_inputs_are_ranked_or_refused(
     flags = ["-i", directory, "--checkpoints", tiny_models]
     run = directory / "run.txt" if name == "run" else None
     systems = [f"--system={system}" for system in ("bm25", "dirichlet_rm3")]
+    run_flags = ["--input-run", run] if run else []
     code, output = call(
-        "rank",
-        *flags,
-        "-o",
-        out,
-        "--overwrite",
-        *systems,
-        *(["--input-run", run] if run else []),
-        "--device=cpu",
+        "rank", *flags, "-o", out, "--overwrite", *systems, *run_flags, "--device=cpu"
     )
     checked, check_output = call("check", *flags, *(["--run", run] if run else []))
     assert code in (0, 3), output

@@ -11,7 +11,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ import torch
 
 from aragorn.__main__ import main
 from aragorn.cache import CHECKSUMS_FILE
-from aragorn.engine.base import Item, LocalEngine, Result
-from tests.conftest import read_files, write_tiny_ranker
+from aragorn.engine.base import LocalEngine
+from tests.conftest import assert_runs, read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
 
@@ -36,31 +36,18 @@ class Ranking:
     """A `rank` command with an input and checkpoints, whose output and cache are in one
     directory."""
 
-    def __init__(self, directory: Path, source: Path, checkpoints: Path) -> None:
+    def __init__(self, directory, source, checkpoints):
         self.directory, self.output, self.cache = directory, directory / "out", directory / "cache"
         self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
 
-    def rank(self, *systems: str) -> dict[str, bytes]:
+    def rank(self, *systems):
         """Rank with the cache and systems (default: one of each kind), and return the output files
         by name."""
         flags = [flag for name in systems or KINDS for flag in ("--system", name)]
-        assert (
-            main(
-                [
-                    "rank",
-                    *self.paths,
-                    "-o",
-                    str(self.output),
-                    "--cache-dir",
-                    str(self.cache),
-                    *flags,
-                ]
-            )
-            == 0
-        )
+        assert_runs(main, "rank", *self.paths, "-o", self.output, "--cache-dir", self.cache, *flags)
         return read_files(self.output)
 
-    def read_cache(self) -> dict[str, bytes]:
+    def read_cache(self):
         """Map the path of each cached file to its content, without files in which rows may have any
         order."""
         files = read_files(self.cache).items()
@@ -72,12 +59,7 @@ class Ranking:
 
 
 @pytest.fixture(scope="module")
-def complete(
-    small_shards: None,
-    topics_and_corpus: Path,
-    all_checkpoints_dir: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Ranking:
+def complete(small_shards, topics_and_corpus, all_checkpoints_dir, tmp_path_factory):
     """Rank with a system of each kind, for tests that only read the output and cache."""
     ranking = Ranking(tmp_path_factory.mktemp("complete"), topics_and_corpus, all_checkpoints_dir)
     assert len(ranking.rank()) == len(KINDS) + 2
@@ -85,16 +67,14 @@ def complete(
 
 
 @pytest.fixture
-def copy(
-    complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> Ranking:
+def copy(complete, topics_and_corpus, all_checkpoints_dir, tmp_path):
     """Copy the output and cache of `complete`, for tests that change them."""
     shutil.copytree(complete.directory, tmp_path / "copy")
     return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
 
 
 @pytest.fixture
-def fresh(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
+def fresh(topics_and_corpus, all_checkpoints_dir, tmp_path):
     """Return the command of `complete` with an empty output and cache."""
     return Ranking(tmp_path / "fresh", topics_and_corpus, all_checkpoints_dir)
 
@@ -103,20 +83,13 @@ class RemoteEngine(LocalEngine):
     """Local engine that pickles shards and results, as remote workers require, and completes the
     shards in reverse order."""
 
-    def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[tuple[int, Item]],
-        device: str,
-    ) -> Iterator[tuple[int, Result]]:
+    def map(self, function, items, device):
         for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
             unpickled, index, item = pickle.loads(pickled)
             yield index, pickle.loads(pickle.dumps(unpickled(item)))
 
 
-def test_engine_does_not_affect_results(
-    complete: Ranking, fresh: Ranking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engine_does_not_affect_results(complete, fresh, monkeypatch):
     monkeypatch.setattr("aragorn.rank.open_chosen_engine", lambda *_: nullcontext(RemoteEngine()))
     assert fresh.rank() == read_files(complete.output)
     assert fresh.read_cache() == complete.read_cache()
@@ -127,9 +100,7 @@ def test_engine_does_not_affect_results(
     [(("snrm", "sbert"), 2), (KINDS[::-1], 1), (("gru",), 1)],
     ids=["threads", "reversed", "alone"],
 )
-def test_threads_and_other_systems_do_not_affect_runs(
-    systems: tuple[str, ...], threads: int, complete: Ranking, fresh: Ranking
-) -> None:
+def test_threads_and_other_systems_do_not_affect_runs(systems, threads, complete, fresh):
     try:
         torch.set_num_threads(threads)
         files = fresh.rank(*systems)
@@ -141,9 +112,7 @@ def test_threads_and_other_systems_do_not_affect_runs(
     assert files["run.txt"] == files[f"aragorn-{systems[0]}.txt"]
 
 
-def rank_repeatedly(
-    ranking: Ranking, systems: tuple[str, ...], expected: dict[str, bytes], seconds: float
-) -> None:
+def rank_repeatedly(ranking, systems, expected, seconds):
     """Rank until the time is over, each time without the runs of the time before; assert the
     expected runs."""
     end = time.monotonic() + seconds
@@ -162,13 +131,8 @@ def rank_repeatedly(
     ("reader_count", "seconds"), [(2, 0), pytest.param(8, 60, marks=pytest.mark.slow)]
 )
 def test_processes_share_a_cache_directory(
-    reader_count: int,
-    seconds: float,
-    complete: Ranking,
-    topics_and_corpus: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-) -> None:
+    reader_count, seconds, complete, topics_and_corpus, all_checkpoints_dir, tmp_path
+):
     expected, processes = read_files(complete.output), []
     for number in range(reader_count + 1):
         ranking = Ranking(tmp_path / str(number), topics_and_corpus, all_checkpoints_dir)
@@ -182,15 +146,13 @@ def test_processes_share_a_cache_directory(
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * len(processes)
-    assert (
-        Ranking(tmp_path, topics_and_corpus, all_checkpoints_dir).read_cache()
-        == complete.read_cache()
-    )
+    expected = complete.read_cache()
+    assert Ranking(tmp_path, topics_and_corpus, all_checkpoints_dir).read_cache() == expected
 
 
 def test_order_of_arguments_and_files_does_not_affect_runs(
-    complete: Ranking, corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> None:
+    complete, corpus_with_topics, all_checkpoints_dir, tmp_path
+):
     corpus_file, expected = corpus_with_topics / "args-me.json", read_files(complete.output)
     arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
     corpus_file.unlink()
@@ -201,12 +163,12 @@ def test_order_of_arguments_and_files_does_not_affect_runs(
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) -> None:
+def test_stopped_systems_resume(name, complete, fresh):
     """Stop the first execution before it renames a third complete file, the second before a fifth,
     and so on."""
     replace, renames, stops = Path.replace, 0, 0
 
-    def replace_or_stop(old: Path, new: Path) -> Path:
+    def replace_or_stop(old, new):
         nonlocal renames, stops
         renames += 1
         if renames > 2 + 2 * stops:
@@ -229,7 +191,7 @@ def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) ->
 @pytest.mark.parametrize(
     "n_kills", [4, pytest.param(int(os.environ.get("KILLS", "20")), marks=pytest.mark.slow)]
 )
-def test_killed_executions_resume(n_kills: int, complete: Ranking, fresh: Ranking) -> None:
+def test_killed_executions_resume(n_kills, complete, fresh):
     """Kill executions at random times; start again from nothing when one is finished."""
     rng, n_finished = random.Random(0), 0
     for index in range(n_kills):
@@ -251,7 +213,7 @@ def test_killed_executions_resume(n_kills: int, complete: Ranking, fresh: Rankin
     assert not [*fresh.output.glob(".*")]
 
 
-def reverse(file: Path) -> None:
+def reverse(file):
     """Reverse the rows of an array file (.npy), or the bytes of a file of another type."""
     if file.suffix == ".npy":
         buffer = io.BytesIO()
@@ -261,7 +223,7 @@ def reverse(file: Path) -> None:
         file.write_bytes(file.read_bytes()[::-1])
 
 
-DAMAGES: dict[str, Change] = {
+DAMAGES = {
     "empty": lambda file: file.write_bytes(b""),
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-3]),
     "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
@@ -275,15 +237,7 @@ DAMAGES: dict[str, Change] = {
 }
 
 
-CONTENTS = (
-    "",
-    "[]",
-    "null",
-    "{}",
-    "\udcff",
-    '{"lengths.npy": 7}',
-    DEEP,
-)
+CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"lengths.npy": 7}', DEEP)
 
 
 @pytest.mark.parametrize(
@@ -299,14 +253,7 @@ CONTENTS = (
     ],
     ids=["files", "runs", "checksums"],
 )
-def test_damaged_results_are_rebuilt(
-    results: str,
-    damages: list[Change],
-    message: str,
-    complete: Ranking,
-    copy: Ranking,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_damaged_results_are_rebuilt(results, damages, message, complete, copy, caplog):
     """Damage files by each kind of damage in turn; delete the runs, unless they are damaged, so
     that the cache is read."""
     for file, damage in zip(
@@ -326,13 +273,8 @@ def test_damaged_results_are_rebuilt(
 
 @pytest.mark.parametrize("kind", ["topics", "corpus", "checkpoint"])
 def test_results_of_other_inputs_are_not_used(
-    kind: str,
-    complete: Ranking,
-    copy: Ranking,
-    corpus_with_topics: Path,
-    checkpoints_copy: Path,
-    tmp_path: Path,
-) -> None:
+    kind, complete, copy, corpus_with_topics, checkpoints_copy, tmp_path
+):
     if kind == "checkpoint":
         for seed, name in enumerate(("knrm", "gru", "snrm", "sbert")):
             write_tiny_ranker(checkpoints_copy, name, 50 + seed)
@@ -352,9 +294,7 @@ def test_results_of_other_inputs_are_not_used(
     assert all(results[0][run] != old[run] for run in (f"aragorn-{name}.txt" for name in systems))
 
 
-def test_complete_results_are_reused(
-    complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_complete_results_are_reused(complete, copy, monkeypatch):
     for function in (
         "pipeline.retrieval.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
         "index.latent.encode_shard", "index.lexical.write_index", "index.dense._encode_missing", "io.touche.read_arguments",

@@ -2,9 +2,6 @@
 has a version, a result file and, in each key that contains its results, an effect."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,17 +18,17 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import get_tagger_class
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.component import Component, iter_components
+from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.registry import list_module_names
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.neural import NetworkStage
 from aragorn_training.data.retrieval import DatasetRetrieval
-from tests.conftest import SAMPLE, Patch
+from tests.conftest import SAMPLE
 from tests.result_cases import CASES, RESULTS_DIR, compute
 
 
-def find_difference(actual: Any, expected: Any, tolerance: float) -> str:
+def find_difference(actual, expected, tolerance):
     """Describe the first difference of two JSON values; "" if there is none."""
     if isinstance(actual, list) and isinstance(expected, list):
         if len(actual) != len(expected):
@@ -49,7 +46,7 @@ def find_difference(actual: Any, expected: Any, tolerance: float) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_results_change_only_with_the_version(name: str) -> None:
+def test_results_change_only_with_the_version(name):
     case, file = CASES[name], RESULTS_DIR / f"{name}.json"
     advice = f"run tests/run --record {name}"
     assert file.exists(), f"{name} has no recorded result: {advice}"
@@ -59,16 +56,16 @@ def test_results_change_only_with_the_version(name: str) -> None:
     assert not difference, f"the results of {name} changed: raise its version ({difference})"
 
 
-def test_recorded_results_are_of_known_cases() -> None:
+def test_recorded_results_are_of_known_cases():
     assert {file.stem for file in RESULTS_DIR.glob("*.json")} == {*CASES}
 
 
-def list_components() -> list[Component]:
+def list_components():
     stages = [system.stage for system in SYSTEMS.values()] + [*FUSION_CANDIDATES.values()]
     return list(dict.fromkeys(part for stage in stages for part in iter_components(stage)))
 
 
-def test_every_component_has_a_version_and_a_result() -> None:
+def test_every_component_has_a_version_and_a_result():
     networks = [
         *map(get_ranker_class, list_rankers()),
         *map(get_tagger_class, list_module_names(taggers.__path__)),
@@ -82,19 +79,19 @@ def test_every_component_has_a_version_and_a_result() -> None:
 
 
 @pytest.fixture
-def retrieval(tmp_path: Path) -> Iterator[DatasetRetrieval]:
+def retrieval(tmp_path):
     with open_cache(None, tmp_path) as cache:
         yield DatasetRetrieval(
             Dataset(SAMPLE), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
         )
 
 
-def compute_keys(retrieval: DatasetRetrieval) -> dict[str, str]:
+def compute_keys(retrieval):
     return {name: retrieval.compute_key(system.stage) for name, system in SYSTEMS.items()}
 
 
-def test_keys_load_no_network(retrieval: DatasetRetrieval, monkeypatch: Patch) -> None:
-    def fail(*arguments: object) -> None:
+def test_keys_load_no_network(retrieval, monkeypatch):
+    def fail(*arguments):
         raise AssertionError("a network was loaded")
 
     monkeypatch.setattr(RankerCheckpoint, "load", fail)
@@ -106,9 +103,7 @@ def test_keys_load_no_network(retrieval: DatasetRetrieval, monkeypatch: Patch) -
 ENSEMBLES = {"ensemble", "ensemble_thesis"}
 
 
-def test_raised_versions_change_the_keys_of_what_they_compute(
-    retrieval: DatasetRetrieval, monkeypatch: Patch
-) -> None:
+def test_raised_versions_change_the_keys_of_what_they_compute(retrieval, monkeypatch):
     keys = compute_keys(retrieval)
     for owner, name, expected in (
         (KNRM, "version", {"knrm", *ENSEMBLES}),
@@ -121,12 +116,10 @@ def test_raised_versions_change_the_keys_of_what_they_compute(
     assert compute_keys(retrieval) == keys
 
 
-def test_keys_of_scores_contain_the_version_of_loading(
-    retrieval: DatasetRetrieval, monkeypatch: Patch
-) -> None:
+def test_keys_of_scores_contain_the_version_of_loading(retrieval, monkeypatch):
     stage = SYSTEMS["knrm"].stage
     assert isinstance(stage, NetworkStage)
-    names: list[str] = []
+    names = []
     monkeypatch.setattr(retrieval, "open_pair_parts", lambda name, key, pairs: names.append(key))
     pairs = retrieval.rank(SYSTEMS["bm25"].stage)[["qid", "docno"]][:2]
     scores = [stage.score(retrieval, pairs)]
@@ -136,9 +129,7 @@ def test_keys_of_scores_contain_the_version_of_loading(
     np.testing.assert_array_equal(*scores)
 
 
-def test_keys_depend_on_libraries_but_not_on_the_package(
-    retrieval: DatasetRetrieval, monkeypatch: Patch
-) -> None:
+def test_keys_depend_on_libraries_but_not_on_the_package(retrieval, monkeypatch):
     keys = compute_keys(retrieval)
     package = versions.hash_package()
     monkeypatch.setattr(versions, "__version__", "9.9.9")

@@ -5,14 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from aragorn.signals import MESSAGE, SIGNAL_EXIT_CODES
-from tests.conftest import ROOT, read_files
-from tests.contract.conftest import Call
+from tests.conftest import ROOT, argv, read_files
 from tests.contract.input_files import touche, write_files
 
 pytestmark = pytest.mark.slow
@@ -22,24 +19,16 @@ STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
 
 
 @pytest.fixture
-def command(tmp_path: Path, tiny_models: Path) -> list[str]:
+def command(tmp_path, tiny_models):
     """Return a `rank` command that ranks a small input with bm25 and knrm, with a cache."""
     source = write_files(tmp_path / "input", touche())
-    paths = [
-        "-i",
-        source,
-        "-o",
-        tmp_path / "out",
-        "--cache-dir",
-        tmp_path / "cache",
-        "--checkpoints",
-        tiny_models,
-    ]
+    paths = argv("-i", source, "-o", tmp_path / "out", "--cache-dir", tmp_path / "cache")
+    paths += argv("--checkpoints", tiny_models)
     return ["rank", *map(str, paths), "--device", "cpu", "--system", "bm25", "--system", "knrm"]
 
 
 @pytest.fixture(autouse=True)
-def default_signal_handlers() -> Iterator[None]:
+def default_signal_handlers():
     """Install Python's default handlers of the tested signals.
 
     A background job ignores SIGINT, and child processes would inherit that.
@@ -56,9 +45,7 @@ def default_signal_handlers() -> Iterator[None]:
     "signum", [*SIGNAL_EXIT_CODES, signal.SIGKILL], ids=lambda signum: signum.name
 )
 @pytest.mark.parametrize("delay", DELAYS)
-def test_signal_exits_cleanly_at_any_time(
-    command: list[str], tmp_path: Path, call: Call, signum: signal.Signals, delay: float
-) -> None:
+def test_signal_exits_cleanly_at_any_time(command, tmp_path, call, signum, delay):
     process = subprocess.Popen(
         [sys.executable, "-m", "aragorn", *command], cwd=ROOT, stderr=subprocess.PIPE
     )
@@ -79,9 +66,7 @@ def test_signal_exits_cleanly_at_any_time(
 
 
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
-def test_rank_runs_without_standard_streams(
-    command: list[str], tmp_path: Path, call: Call, closed: str
-) -> None:
+def test_rank_runs_without_standard_streams(command, tmp_path, call, closed):
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "aragorn", *command]
     assert subprocess.run(shell, cwd=ROOT, check=False).returncode == 0
     runs = read_files(tmp_path / "out")

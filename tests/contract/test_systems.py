@@ -1,8 +1,6 @@
 """Contract tests of all systems in the catalogue; a new entry is covered automatically."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
-from aragorn.search.searcher import Searcher, SearchOptions
+from aragorn.search.searcher import SearchOptions
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
@@ -32,23 +30,19 @@ from tests.conftest import open_searcher
         for name in SYSTEMS
     ]
 )
-def name(request: pytest.FixtureRequest) -> str:
+def name(request):
     return str(request.param)
 
 
 @contextmanager
-def open_retrieval(
-    checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None
-) -> Iterator[DatasetRetrieval]:
+def open_retrieval(checkpoints, source, run=None, qid=None):
     with open_cache(None, source) as cache:
-        yield DatasetRetrieval(
-            Dataset(source, input_run=run, qid=qid),
-            Session(CheckpointStore(checkpoints), CPU, cache),
-        )
+        session = Session(CheckpointStore(checkpoints), CPU, cache)
+        yield DatasetRetrieval(Dataset(source, input_run=run, qid=qid), session)
 
 
 @pytest.fixture(scope="module")
-def retrieval(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[DatasetRetrieval]:
+def retrieval(topics_and_corpus, all_checkpoints_dir):
     """Open an execution without an input run, which the tests share so that each system ranks only
     once."""
     with open_retrieval(all_checkpoints_dir, topics_and_corpus) as retrieval:
@@ -56,9 +50,7 @@ def retrieval(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Da
 
 
 @pytest.fixture(scope="module")
-def reranking(
-    retrieval: DatasetRetrieval, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DatasetRetrieval]:
+def reranking(retrieval, tmp_path_factory):
     """Open an execution that re-ranks the run of `write_input_run`."""
     run = write_input_run(retrieval, tmp_path_factory.mktemp("run"))
     with open_retrieval(
@@ -68,7 +60,7 @@ def reranking(
 
 
 @pytest.fixture(scope="module")
-def single_topic(retrieval: DatasetRetrieval) -> Iterator[DatasetRetrieval]:
+def single_topic(retrieval):
     """Open an execution that ranks topic 2 only."""
     with open_retrieval(
         retrieval.session.checkpoints.directory, *retrieval.dataset.paths, qid="2"
@@ -77,14 +69,14 @@ def single_topic(retrieval: DatasetRetrieval) -> Iterator[DatasetRetrieval]:
 
 
 @pytest.fixture(scope="module")
-def searcher(retrieval: DatasetRetrieval) -> Iterator[Searcher]:
+def searcher(retrieval):
     with open_searcher(
         Dataset(*retrieval.dataset.paths, has_topics=False), retrieval.session.checkpoints, CPU
     ) as searcher:
         yield searcher
 
 
-def write_input_run(retrieval: DatasetRetrieval, directory: Path) -> Path:
+def write_input_run(retrieval, directory):
     """Write a run that includes short documents and documents without query terms, which no system
     retrieves."""
     documents = retrieval.dataset.documents["docno"].tolist()
@@ -97,7 +89,7 @@ def write_input_run(retrieval: DatasetRetrieval, directory: Path) -> Path:
     return directory / "run.txt"
 
 
-def test_rankings_have_the_documented_form(name: str, retrieval: DatasetRetrieval) -> None:
+def test_rankings_have_the_documented_form(name, retrieval):
     lists = retrieval.rank(SYSTEMS[name].stage)
     assert lists.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
@@ -108,28 +100,24 @@ def test_rankings_have_the_documented_form(name: str, retrieval: DatasetRetrieva
     assert set(lists["qid"]) == set(retrieval.topics["qid"])
 
 
-def test_systems_rank_differently(retrieval: DatasetRetrieval) -> None:
+def test_systems_rank_differently(retrieval):
     rankings = [
         retrieval.rank(system.stage)[["qid", "docno", "score"]] for system in SYSTEMS.values()
     ]
     assert len({ranking.to_csv() for ranking in rankings}) == len(SYSTEMS)
 
 
-def test_pair_scores_equal_ranking_scores(name: str, retrieval: DatasetRetrieval) -> None:
+def test_pair_scores_equal_ranking_scores(name, retrieval):
     lists = retrieval.rank(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
     scores = SYSTEMS[name].stage.score(retrieval, pairs[["qid", "docno"]].reset_index(drop=True))
     np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_search_equals_ranking_the_same_topic(
-    name: str, retrieval: DatasetRetrieval, searcher: Searcher
-) -> None:
+def test_search_equals_ranking_the_same_topic(name, retrieval, searcher):
     listed, stage = retrieval.rank(SYSTEMS[name].stage), SYSTEMS[name].stage
-    exact = all(
-        isinstance(part, LexicalStage | ConclusionStage | Enrichment)
-        for part in iter_components(stage)
-    )
+    exact_kinds = LexicalStage | ConclusionStage | Enrichment
+    exact = all(isinstance(part, exact_kinds) for part in iter_components(stage))
     rankings = searcher.rank(stage, retrieval.topics)
     pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
     options = SearchOptions(5, lambda system, docno: True, highlight=True)
@@ -147,7 +135,7 @@ def test_search_equals_ranking_the_same_topic(
         )
 
 
-def test_input_run_is_reranked_completely(name: str, reranking: DatasetRetrieval) -> None:
+def test_input_run_is_reranked_completely(name, reranking):
     assert reranking.input_run is not None
     listed = reranking.rank(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
@@ -160,9 +148,7 @@ def test_input_run_is_reranked_completely(name: str, reranking: DatasetRetrieval
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum_to_scores(
-    name: str, retrieval: DatasetRetrieval, single_topic: DatasetRetrieval
-) -> None:
+def test_explanations_sum_to_scores(name, retrieval, single_topic):
     stage, ranking = SYSTEMS[name].stage, retrieval.rank(SYSTEMS[name].stage)
     for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
         explanation = stage.explain(single_topic, row.qid, row.docno)
@@ -173,7 +159,7 @@ def test_explanations_sum_to_scores(
         assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
 
 
-def test_ensemble_ranks_the_top_100_of_each_member(retrieval: DatasetRetrieval) -> None:
+def test_ensemble_ranks_the_top_100_of_each_member(retrieval):
     stage = SYSTEMS["ensemble"].stage
     assert isinstance(stage, EnsembleStage)
     tops = pd.concat(
@@ -186,13 +172,9 @@ def test_ensemble_ranks_the_top_100_of_each_member(retrieval: DatasetRetrieval) 
     assert rankings[0] == rankings[1]
 
 
-def test_catalogue_needs_all_shipped_checkpoints() -> None:
-    needed = {
-        part.checkpoint
-        for system in SYSTEMS.values()
-        for part in iter_components(system.stage)
-        if part.checkpoint
-    }
+def test_catalogue_needs_all_shipped_checkpoints():
+    parts = [part for system in SYSTEMS.values() for part in iter_components(system.stage)]
+    needed = {part.checkpoint for part in parts} - {None}
     stored = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert len(stored) >= 25
     assert stored <= needed

@@ -1,5 +1,4 @@
-"""Tests of all training tasks: resumption to the same bytes, micro-batches, validation, and refusal
-of damaged tables."""
+"""Tests of all training tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +6,8 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -26,11 +23,9 @@ from aragorn_training.__main__ import main
 from aragorn_training.data.distillation import get_table_path
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.word_vectors import get_default_folder_name
-from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.fit import _Run, fit
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
-from aragorn_training.fitting.task import Task, TrainableNetwork
 from aragorn_training.fitting.training_loop import Schedule, TrainingState
 from aragorn_training.sbert.trainer import TrainingSetup
 from aragorn_training.tasks import list_task_names
@@ -42,27 +37,19 @@ from aragorn_training.tasks.pairs import PairwiseSpec
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tasks.tagging import TaggingSpec
 from aragorn_training.tasks.term_weighting import TermWeightingSpec
-from tests.conftest import read_files
+from tests.conftest import argv, read_files
 from tests.unit.training.conftest import write_encoder
 from tests.unit.training.data.quality_files import write_ukp
 from tests.unit.training.data.tagging_files import write_tagged
 
 CPU = "cpu"
-BERT: dict[str, Any] = {
-    "encoder": EncoderSettings(learning_rate=1e-3, frozen_layers=2),
-    "lengths": MaxLengths(20, 30),
-}
-TAGGER = {
-    "dimensions": 6,
-    "character_dimensions": 4,
-    "filters": 3,
-    "hidden": 6,
-    "dropout": 0.1,
-    "longest": 12,
-}
+BERT_ENCODER = EncoderSettings(learning_rate=1e-3, frozen_layers=2)
+BERT = {"encoder": BERT_ENCODER, "lengths": MaxLengths(20, 30)}
+TAGGER = {"dimensions": 6, "character_dimensions": 4, "filters": 3}
+TAGGER |= {"hidden": 6, "dropout": 0.1, "longest": 12}
 
 
-def build_recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
+def build_recipe(task, network, batch_size, **fields):
     """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half
     a batch."""
     sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
@@ -103,33 +90,20 @@ KNOWN = {  # losses and metrics at both validations, and the first metric of the
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _skip_plots() -> Iterator[None]:
-    """Skip plotting the learning curves, which would take most of the tests' time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_loop, "plot", lambda *_: b"")
-        yield
+pytestmark = pytest.mark.usefixtures("without_plots")
 
 
 @pytest.fixture(scope="module")
-def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(prepared_work_dir, corpus, tmp_path_factory):
     """Prepare a working directory with the data of all tasks, and a tiny encoder next to it."""
     directory = tmp_path_factory.mktemp("tasks")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     write_ukp(directory / "quality", debates=5)
     write_tagged(directory / "tags")
     write_encoder(directory / "tiny", 0)
-    vectors = [
-        "vectors",
-        "--surface-tokens",
-        "word2vec",
-        "--dimensions",
-        "6",
-        "--minimum-frequency",
-        "2",
-        "--epochs",
-        "1",
-    ]
+    vectors = argv(
+        "vectors --surface-tokens word2vec --dimensions 6 --minimum-frequency 2 --epochs 1"
+    )
     for command in (
         ["quality", "-i", str(directory / "quality")], ["tags", "-i", str(directory / "tags")],
         ["passages", "-i", str(corpus)], vectors,
@@ -140,72 +114,56 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
         (
             "fusion",
             f"topic {n}",
-            f"topica{chr(97 + n % 10)}",
+            f"topica{letter}",
             f"d{n}-{i}",
             f"fillera {'topicab ' * i}",
             rng.normal(i),
         )
-        for n in range(12)
+        for n, letter in enumerate("abcdefghijab")
         for i in range(8)
     ]
     store = RecordedFiles(
         get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}}
     )
-    store.build(
-        [get_table_path(work).name],
-        lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file),
-    )
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    store.build([get_table_path(work).name], table.to_parquet)
     return work
 
 
-def replace_encoder(recipe: Recipe, work: Path) -> Recipe:
+def replace_encoder(recipe, work):
     """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder
     settings."""
     encoder = recipe.encoder
-    return (
-        replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny")))
-        if encoder != EncoderSettings()
-        else recipe
-    )
+    if encoder == EncoderSettings():
+        return recipe
+    return replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny")))
 
 
-def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
+def build(task, work):
     """Build the network of a recipe and the training task that fits it."""
     recipe = replace_encoder(RECIPES[task], work)
-    trainee = build_network(
-        recipe,
-        work / get_default_folder_name(recipe.task.surface_vector_method),
-        work / "checkpoints",
-    )
+    vectors = work / get_default_folder_name(recipe.task.surface_vector_method)
+    trainee = build_network(recipe, vectors, work / "checkpoints")
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
-def train(recipe: Recipe, work: Path, name: str) -> Path:
+def train(recipe, work, name):
     """Train a network and return its checkpoint, `work / name`; the training state is in
     work/fit/TASK."""
-    recipe, checkpoint, run = (
-        replace_encoder(recipe, work),
-        work / name,
-        recipe.task.get_table_name(),
-    )
-    fit(
-        run,
-        recipe,
-        work,
-        work / get_default_folder_name(recipe.task.surface_vector_method),
-        checkpoint,
-        CPU,
-    )
+    recipe = replace_encoder(recipe, work)
+    checkpoint = work / name
+    vectors = work / get_default_folder_name(recipe.task.surface_vector_method)
+    fit(recipe.task.get_table_name(), recipe, work, vectors, checkpoint, CPU)
     return checkpoint
 
 
 @contextmanager
-def stop_at(owner: Any, name: str, call: int) -> Iterator[None]:
+def stop_at(owner, name, call):
     """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`;
     fail if it never occurs."""
     function, calls = getattr(owner, name), iter(range(10**6))
 
-    def call_or_stop(*arguments: Any, **named: Any) -> Any:
+    def call_or_stop(*arguments, **named):
         if next(calls) == call:
             raise KeyboardInterrupt
         return function(*arguments, **named)
@@ -225,34 +183,24 @@ STOPS = [  # function and number of the call in which a run stops
 
 
 @pytest.fixture(scope="module", params=RECIPES)
-def uninterrupted(
-    request: pytest.FixtureRequest, work: Path
-) -> tuple[str, dict[str, bytes], bytes]:
-    """Train each task without interruption; return the task's name, the files of the checkpoint by
-    path, and the log."""
+def uninterrupted(request, work):
+    """Train each task without interruption."""
     task = request.param
     files = read_files(train(RECIPES[task], work, f"{task} uninterrupted"))
     return task, files, (work / "fit" / task / "log.jsonl").read_bytes()
 
 
-def test_first_steps_have_known_losses_and_metrics(
-    uninterrupted: tuple[str, dict[str, bytes], bytes],
-) -> None:
+def test_first_steps_have_known_losses_and_metrics(uninterrupted):
     task, files, log = uninterrupted
-    rows, metrics = (
-        [json.loads(line) for line in log.splitlines()],
-        json.loads(files["metrics.json"]),
-    )
+    rows = [json.loads(line) for line in log.splitlines()]
+    metrics = json.loads(files["metrics.json"])
     assert metrics["log"] == rows
     baseline = [values for values in metrics.values() if isinstance(values, dict)][-1]
     keys = ("loss", RECIPES[task].task.curve.selection_metric)
     values = [row[key] for key in keys for row in rows] + [next(iter(baseline.values()))]
     assert values == pytest.approx(KNOWN[task], rel=2e-3)
-    candidates = (
-        {"pool": "collection", "rule": "random"}
-        if RECIPES[task].task.validates_on_candidates
-        else {}
-    )
+    has_candidates = RECIPES[task].task.validates_on_candidates
+    candidates = {"pool": "collection", "rule": "random"} if has_candidates else {}
     assert {key: metrics[key] for key in ("pool", "rule") if key in metrics} == candidates
     recorded = json.loads(files["provenance.json"])["recipe"].get("validation", {})
     assert {key: recorded[key] for key in recorded if key != "log_all"} == candidates
@@ -261,9 +209,7 @@ def test_first_steps_have_known_losses_and_metrics(
     )
 
 
-def test_stopped_runs_resume_with_the_same_bytes(
-    uninterrupted: tuple[str, dict[str, bytes], bytes], work: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stopped_runs_resume_with_the_same_bytes(uninterrupted, work, caplog):
     task, expected, log = uninterrupted
     recipe, resumed, run_dir = RECIPES[task], f"{task} resumed", work / "fit" / task
     shutil.rmtree(run_dir)
@@ -277,9 +223,8 @@ def test_stopped_runs_resume_with_the_same_bytes(
     assert re.findall(r"Resuming at step (\d+)", caplog.text) == ["3", "3", "6"]
     train(recipe, work, resumed)
     assert f"{work / resumed}: already complete, skipped" in caplog.text
-    with pytest.raises(
-        UsageError, match="saved with another recipe, other data or another version; pass --restart"
-    ):
+    message = "saved with another recipe, other data or another version; pass --restart"
+    with pytest.raises(UsageError, match=message):
         train(replace(recipe, seed=1), work, resumed)
     with (
         patch("aragorn_training.fitting.fit.describe_versions", return_value="edited"),
@@ -291,7 +236,7 @@ def test_stopped_runs_resume_with_the_same_bytes(
         train(recipe, work, resumed)
 
 
-def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
+def test_stopped_students_resume_with_the_same_bytes(work):
     training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
     student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
     expected = read_files(train(student, work, "uninterrupted student"))
@@ -308,7 +253,7 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
 
 # its negatives come from the micro-batch
 @pytest.mark.parametrize("task", sorted(RECIPES.keys() - {"contrastive"}))
-def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work: Path) -> None:
+def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task, work):
     results = []
     for sizes in ([7], [3, 2, 2]):
         trainee, examples = build(task, work)
@@ -318,7 +263,7 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work
             examples.compute_loss(network, rows, batch)
             for rows in np.split(batch, np.cumsum(sizes)[:-1])
         ]
-        sum(losses).backward()  # type: ignore[union-attr]
+        sum(losses).backward()
         gradients = [
             value.grad.to_dense() for value in network.parameters() if value.grad is not None
         ]
@@ -329,7 +274,7 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work
 
 
 @pytest.mark.parametrize("task", RECIPES)
-def test_validation_disables_dropout_and_detects_faults(task: str, work: Path) -> None:
+def test_validation_disables_dropout_and_detects_faults(task, work):
     trainee, examples = build(task, work)
     network = trainee.network.train()
     metrics = examples.validate(network, 1)
@@ -359,7 +304,7 @@ TABLES = {  # table and the kind of data that it contains
 
 
 @pytest.mark.parametrize("task", TABLES)
-def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_path: Path) -> None:
+def test_missing_and_damaged_tables_name_the_command(task, work, tmp_path):
     file, kind = TABLES[task]
     command = f"run `aragorn-training prepare {kind} -i INPUT --work-dir "
     trainee, spec = build(task, work)[0], RECIPES[task].task
@@ -375,9 +320,8 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
 
 
 @pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
-def test_document_sets_need_qrels(documents: str, work: Path) -> None:
+def test_document_sets_need_qrels(documents, work):
     recipe = replace(RECIPES["term_weighting"], task=TermWeightingSpec(documents=documents))
-    with pytest.raises(
-        InputError, match=f'prepared without .*, which documents = "{documents}" needs'
-    ):
+    message = f'prepared without .*, which documents = "{documents}" needs'
+    with pytest.raises(InputError, match=message):
         recipe.task.build_task(recipe, build("term_weighting", work)[0], work, CPU)

@@ -6,8 +6,6 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,13 +20,12 @@ from aragorn_training.commands import scheduler
 from aragorn_training.commands.graph import Sources, Step, build_graph
 from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
-from tests.conftest import ROOT, SAMPLE, TINY_BERT, read_files
-from tests.endtoend.conftest import FORK, AssertFails, Capture, ForkedProcess, Log
+from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, read_files
+from tests.endtoend.conftest import FORK, ForkedProcess
 from tests.unit.training.data.quality_files import write_ukp, write_webis
 from tests.unit.training.data.tagging_files import write_tagged
 
 QRELS = SAMPLE.parent / "sample.qrels"
-RunSteps = Callable[..., tuple[list[str], list[list[str]]]]
 TINY_CONFIGS = ROOT / "training" / "aragorn_training" / "configs" / "sample"
 # Replacement for Python: log the start (with GPU and flags) and the end of a step, write its
 # output, and fail for `broken`.
@@ -43,59 +40,43 @@ REQUIREMENTS = {
 }  # fmt: skip
 
 
-def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
+def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path):
     steps = build_graph(Sources(SAMPLE, tmp_path, None, QRELS))
-    assert {
-        path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()
-    } <= set(steps)
+    shipped = {path.parent.name for path in CHECKPOINT_DIR.glob("*/config.json")}
+    assert shipped <= set(steps)
     assert sum(name.startswith("prepare ") for name in steps) == 6
     for index, step in enumerate(steps.values()):
         assert set(step.requires) <= set([*steps][:index])
     requirements = {name: {*step.requires} - {"prepare pairs"} for name, step in steps.items()}
     assert requirements["cedr_knrm"] == {"vanilla_bert"}
     assert requirements["ensemble_thesis"] == requirements["ensemble"] - {"snrm"}
-    assert requirements["targer_essays"] == {
-        "prepare tags",
-        "prepare vectors-word2vec",
-        "targer_language",
-    }
+    expected = {"prepare tags", "prepare vectors-word2vec", "targer_language"}
+    assert requirements["targer_essays"] == expected
     # whose cache holds the enriched documents
     assert requirements["deepct_bm25_rm3"] == {"deepct", "deepct_dirichlet"}
     assert requirements["quality"] == {"prepare quality", "tfr_bert", "dirichlet"}
     assert {"ensemble", "sbert", "dirichlet_thesis"} <= requirements["fusion"]
     assert "deepct_dirichlet" not in requirements["fusion"]  # a candidate member
-    without_data = {
-        "targer_essays",
-        "targer_dirichlet",
-        "tfr_bert",
-        "quality",
-        "prepare tags",
-        "prepare quality",
-    }
+    without_data = {"targer_essays", "targer_dirichlet", "tfr_bert", "quality"}
+    without_data |= {"prepare tags", "prepare quality"}
     assert {name for name, step in steps.items() if "--data" in step.missing} == without_data
     assert not without_data & requirements["fusion"]
-    judged = {
-        name
-        for name, step in build_graph(Sources(SAMPLE, tmp_path)).items()
-        if "--qrels" in step.missing
-    }
+    without_qrels = build_graph(Sources(SAMPLE, tmp_path))
+    judged = {name for name, step in without_qrels.items() if "--qrels" in step.missing}
     assert judged >= {"deepct", "dirichlet", "fusion"}
     assert "knrm" not in judged
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSteps:
-    """Return a function that runs steps with JOB, and returns the failed ones and what the jobs
-    have logged, in words."""
+def run(tmp_path, monkeypatch):
+    """Return a function that runs steps with JOB."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     monkeypatch.setenv("OUT", str(tmp_path))
 
-    def run_steps(
-        steps: dict[str, Step], device: str = "cpu", gpus: tuple[str, ...] = ()
-    ) -> tuple[list[str], list[list[str]]]:
+    def run_steps(steps, device="cpu", gpus=()):
         (tmp_path / "log").write_text("")
         records = Records(steps, tmp_path)
         remaining = [name for name in steps if records.get_state(name) != "finished"]
@@ -105,7 +86,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSteps:
     return run_steps
 
 
-def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -> dict[str, Step]:
+def build_steps(directory, uses_device=False, changed=""):
     """Build steps that run JOB; the command of step `changed` has a further flag."""
     return {
         name: Step(
@@ -116,9 +97,7 @@ def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -
     }  # fmt: skip
 
 
-def test_steps_run_side_by_side_after_their_requirements(
-    run: RunSteps, tmp_path: Path, caplog: Log
-) -> None:
+def test_steps_run_side_by_side_after_their_requirements(run, tmp_path, caplog):
     failed, jobs = run(build_steps(tmp_path))
     events = [(event, name) for event, name, *_ in jobs]
     assert failed == ["broken", "ensemble"]
@@ -139,8 +118,8 @@ def test_steps_run_side_by_side_after_their_requirements(
     assert ["begin", "network"] in run(build_steps(tmp_path, changed="start"))[1]
 
 
-def test_signals_stop_the_processes_of_steps(run: RunSteps, tmp_path: Path) -> None:
-    def run_endless_step() -> None:
+def test_signals_stop_the_processes_of_steps(run, tmp_path):
+    def run_endless_step():
         install_handlers()
         run({"endless": Step("endless", ("fit", "endless"), tmp_path / "endless")})
 
@@ -158,7 +137,7 @@ def test_signals_stop_the_processes_of_steps(run: RunSteps, tmp_path: Path) -> N
     assert not record["is_finished"]
 
 
-def test_steps_that_use_the_device_share_the_gpus(run: RunSteps, tmp_path: Path) -> None:
+def test_steps_that_use_the_device_share_the_gpus(run, tmp_path):
     jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
     assert [event for event, *_ in jobs] == ["begin", "end"] * 4
     assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {
@@ -167,28 +146,12 @@ def test_steps_that_use_the_device_share_the_gpus(run: RunSteps, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("run")
-def test_plan_lists_states_and_missing_inputs(
-    tmp_path: Path, capsys: Capture, assert_fails: AssertFails
-) -> None:
-    command = [
-        "all",
-        "-i",
-        str(SAMPLE),
-        "--work-dir",
-        str(tmp_path),
-        "--recipes",
-        str(TINY_CONFIGS),
-        "--only",
-    ]
+def test_plan_lists_states_and_missing_inputs(tmp_path, capsys, assert_fails):
+    command = argv("all -i", SAMPLE, "--work-dir", tmp_path, "--recipes", TINY_CONFIGS, "--only")
     assert main([*command, "cedr_knrm", "--plan"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    starts = [
-        ["step", "state"],
-        ["prepare", "pairs"],
-        ["vanilla_bert", "new"],
-        ["cedr_knrm", "new"],
-        ["remaining:", "about"],
-    ]
+    steps = [["prepare", "pairs"], ["vanilla_bert", "new"], ["cedr_knrm", "new"]]
+    starts = [["step", "state"], *steps, ["remaining:", "about"]]
     assert [line[:2] for line in lines if line] == starts  # no input of another step is missing
     assert lines[4][-6:] == ["and", "2", "steps", "of", "unknown", "duration"]
     assert lines[3][-3:] == ["prepare", "pairs,", "vanilla_bert"]
@@ -197,23 +160,15 @@ def test_plan_lists_states_and_missing_inputs(
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
     assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")
     for option in ("-i", "--data", "--qrels", "--recipes"):
-        assert_fails(
-            3,
-            "absent: not found; check the path",
-            *command[:-1],
-            "--plan",
-            option,
-            tmp_path / "absent",
-        )
+        message = "absent: not found; check the path"
+        assert_fails(3, message, *command[:-1], "--plan", option, tmp_path / "absent")
     assert main([*command, "prepare pairs"]) == 0
     # no table without rows
     assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("remaining: ")
 
 
-def test_stored_checkpoints_are_reused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    started: list[str] = []
+def test_stored_checkpoints_are_reused(tmp_path, monkeypatch, capsys):
+    started = []
     monkeypatch.setattr(Scheduler, "run", lambda self, names: started.extend(names) or started)
     command = ["all", "-i", str(SAMPLE), "--work-dir", str(tmp_path), "--device", "cpu"]
     assert main([*command, "--only", "ensemble_thesis", "--reuse"]) == 6
@@ -231,7 +186,7 @@ def test_stored_checkpoints_are_reused(
 
 
 @pytest.fixture
-def tiny_configs(tmp_path: Path) -> Path:
+def tiny_configs(tmp_path):
     """Copy the recipes for the sample, with an encoder of two small layers and random weights."""
     encoder = tmp_path / "encoder"
     sizes = {**TINY_BERT, "max_position_embeddings": 512, "vocab_size": 30522}
@@ -248,36 +203,17 @@ def tiny_configs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_all_checkpoints_are_made_from_the_sample(
-    tiny_configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_all_checkpoints_are_made_from_the_sample(tiny_configs, tmp_path, monkeypatch, capsys):
     write_ukp(tmp_path / "data" / "quality", debates=5)
     write_webis(tmp_path / "data" / "quality")
     write_tagged(tmp_path / "data" / "tags")
     monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
     monkeypatch.setattr(evaluation, "N_REPETITIONS", 2)
     work, released = tmp_path / "work", tmp_path / "released"
-    command = [
-        "all",
-        "-i",
-        str(SAMPLE),
-        "--work-dir",
-        str(work),
-        "--data",
-        str(tmp_path / "data"),
-        "--qrels",
-        str(QRELS),
-    ]
-    command += [
-        "--recipes",
-        str(tiny_configs),
-        "--device",
-        "cpu",
-        "--processes",
-        "2",
-        "--checkpoints",
-        str(released),
-    ]
+    command = argv(
+        "all -i", SAMPLE, "--work-dir", work, "--data", tmp_path / "data", "--qrels", QRELS
+    )
+    command += argv("--recipes", tiny_configs, "--device cpu --processes 2 --checkpoints", released)
     assert main([*command, "--output", str(released)]) == 0
     names = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
     assert {path.name for path in released.iterdir()} == names
@@ -288,11 +224,8 @@ def test_all_checkpoints_are_made_from_the_sample(
     assert main(command) == 0  # nothing is left to do
     output = capsys.readouterr().out
     step_count = len(build_graph(Sources(SAMPLE, tmp_path)))
-    assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == (
-        step_count,
-        0,
-        0,
-    )
+    expected = (step_count, 0, 0)
+    assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == expected
     assert output.count(" OK ") > 60
     provenance = json.loads((released / "knrm" / "provenance.json").read_text())
     provenance["recipe"]["seed"] += 1

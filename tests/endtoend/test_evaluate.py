@@ -1,7 +1,6 @@
 """Tests of `evaluate` on users' runs and qrels, and of the depth of re-ranked runs."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -14,14 +13,13 @@ from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES
 from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS, format_evaluation
-from tests.conftest import make_argument
-from tests.endtoend.conftest import Capture, Log
+from tests.conftest import argv, make_argument
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 DOCUMENTS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # in rank order; x, y and z are unjudged
 
 
-def format_lines(documents: dict[str, str] = DOCUMENTS) -> str:
+def format_lines(documents=DOCUMENTS):
     """Format a run of documents by topic, in the order of ranks."""
     return "".join(
         f"{qid} Q0 {docno} {rank} {-rank} t\n"
@@ -30,7 +28,7 @@ def format_lines(documents: dict[str, str] = DOCUMENTS) -> str:
     )
 
 
-GRADES: dict[str, tuple[str, list[float], str]] = {  # qrels; their grades; part of the log
+GRADES = {  # qrels; their grades; part of the log
     "negative": (
         "# corrected\n" + QRELS,
         [2, 1, 0, 1, 2, 0, 2, 0],
@@ -46,7 +44,7 @@ GRADES: dict[str, tuple[str, list[float], str]] = {  # qrels; their grades; part
 
 
 @pytest.mark.parametrize("name", GRADES)
-def test_grades_are_converted(name: str, tmp_path: Path, caplog: Log) -> None:
+def test_grades_are_converted(name, tmp_path, caplog):
     caplog.set_level("INFO")
     text, grades, message = GRADES[name]
     (tmp_path / "q.qrels").write_text(text)
@@ -55,7 +53,7 @@ def test_grades_are_converted(name: str, tmp_path: Path, caplog: Log) -> None:
 
 
 # changed files; arguments; messages
-COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {
+COMMANDS = {
     "two of three topics": (
         {"run.txt": format_lines({"1": "abxc", "2": "edya"})}, (),
         ["run covers 2 of the 3 judged topics of q", "run × q: 2 of 3 topics, 75 % of the top five judged",
@@ -92,9 +90,7 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_evaluate_describes_runs_and_qrels(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, caplog: Log
-) -> None:
+def test_evaluate_describes_runs_and_qrels(name, tmp_path, monkeypatch, capsys, caplog):
     files, arguments, messages = COMMANDS[name]
     caplog.set_level("INFO")
     monkeypatch.chdir(tmp_path)
@@ -106,7 +102,7 @@ def test_evaluate_describes_runs_and_qrels(
     assert [message for message in messages if message not in output] == []
 
 
-def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_means_over_all_and_common_topics(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("q.qrels").write_text(QRELS)
     Path("run.txt").write_text(format_lines({"1": "ab", "2": "z"}))
@@ -122,7 +118,7 @@ def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 TWO_RUNS = {"good": {"1": "abc", "2": "da", "3": "b"}, "bad_1": DOCUMENTS}
-FORMATS: dict[str, list[str]] = {  # → lines of RR, whose means are 1 and (1 + 1/2 + 1/2) / 3
+FORMATS = {  # → lines of RR, whose means are 1 and (1 + 1/2 + 1/2) / 3
     "table": [
         "q, 3 topics",
         "run       RR [95 % interval]  n   P@1",
@@ -149,7 +145,7 @@ FORMATS: dict[str, list[str]] = {  # → lines of RR, whose means are 1 and (1 +
 }
 
 
-def write_two_runs() -> list[str]:
+def write_two_runs():
     """Write TWO_RUNS and QRELS in the present directory; return the arguments that name them."""
     Path("q.qrels").write_text(QRELS)
     for name, documents in TWO_RUNS.items():
@@ -158,9 +154,7 @@ def write_two_runs() -> list[str]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_tables_are_printed_in_several_formats(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_tables_are_printed_in_several_formats(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     measures = ["--measure", "RR", "--measure", "P@1"]
     assert training(["evaluate", *write_two_runs(), *measures, "--format", name]) == 0
@@ -170,7 +164,7 @@ def test_tables_are_printed_in_several_formats(
     ] == []
 
 
-def test_significant_differences_and_best_means_are_marked() -> None:
+def test_significant_differences_and_best_means_are_marked():
     index = pd.MultiIndex.from_tuples(
         [("q", run, ALL_TOPICS, "AP") for run in "abc"],
         names=["qrels", "run", "topic_set", "measure"],
@@ -195,9 +189,7 @@ def test_significant_differences_and_best_means_are_marked() -> None:
     assert "\033[1m0.700\033[0m▲" in format_evaluation(means, tests, ["AP"], "terminal")
 
 
-def test_all_measures_are_shown_or_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_all_measures_are_shown_or_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     command = ["evaluate", *write_two_runs(), "-o", "tables", "--baseline", "bad_1"]
     assert training(command) == 0
@@ -217,27 +209,13 @@ DOCNOS = [f"a{index:03}" for index in range(150)]
 @pytest.mark.parametrize(
     ("flags", "depth", "dropped"), [((), 150, ""), (("--depth", "120"), 120, "30")]
 )
-def test_runs_are_truncated_to_their_depth(
-    flags: tuple[str, ...],
-    depth: int,
-    dropped: str,
-    make_input: Callable[..., Path],
-    tmp_path: Path,
-    caplog: Log,
-) -> None:
+def test_runs_are_truncated_to_their_depth(flags, depth, dropped, make_input, tmp_path, caplog):
     caplog.set_level("INFO")
     directory = make_input([("1", "Are zoos cruel?")], [make_argument(docno) for docno in DOCNOS])
     (tmp_path / "run.txt").write_text(
         "".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(DOCNOS[::-1], 1))
     )
-    paths = [
-        "-i",
-        str(directory),
-        "-o",
-        str(tmp_path / "out"),
-        "--input-run",
-        str(tmp_path / "run.txt"),
-    ]
+    paths = argv("-i", directory, "-o", tmp_path / "out", "--input-run", tmp_path / "run.txt")
     assert aragorn(["rank", *paths, "--system", "bm25", "--device", "cpu", *flags]) == 0
     assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == DOCNOS[::-1][:depth]
     [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"][

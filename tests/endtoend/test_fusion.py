@@ -3,8 +3,6 @@ pools."""
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,8 +21,7 @@ from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.fusion import evaluation, recipe
-from tests.conftest import SAMPLE, count_colours, write_learned_fusion
-from tests.endtoend.conftest import AssertFails, Execute, MakeRetrieval
+from tests.conftest import SAMPLE, argv, count_colours, write_learned_fusion
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -51,35 +48,18 @@ MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAME
 # ---- fitting fusions
 
 
-def fuse(
-    directory: Path, text: str = RECIPE, output: str = "mine", qrels: Sequence[object] = (QRELS,)
-) -> list[str]:
+def fuse(directory, text=RECIPE, output="mine", qrels=(QRELS,)):
     """Write a recipe, and return the command that fits it to the topics and qrels of the sample."""
     (directory / "mine.toml").write_text(text)
-    paths = [
-        "--work-dir",
-        directory / "work",
-        "-o",
-        directory / output,
-        "--results",
-        directory / f"{output}-tables",
-    ]
+    paths = argv("--work-dir", directory / "work", "-o", directory / output)
+    paths += argv("--results", directory / f"{output}-tables")
     flags = ["-i", SAMPLE, "--candidates", "--checkpoints", directory, "--device", "cpu", *paths]
-    return [
-        "fuse",
-        *map(
-            str,
-            [
-                directory / "mine.toml",
-                *flags,
-                *(part for file in qrels for part in ("--qrels", file)),
-            ],
-        ),
-    ]
+    qrels_flags = [flag for file in qrels for flag in ("--qrels", file)]
+    return argv("fuse", directory / "mine.toml", *flags, *qrels_flags)
 
 
 @pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def members(tmp_path_factory):
     """Copy the checkpoints of the fusion's members, and reduce the repetitions of the
     cross-validation to two."""
     directory = tmp_path_factory.mktemp("fusion")
@@ -91,39 +71,28 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def fusion_dir(members: Path) -> Path:
+def fusion_dir(members):
     """Fit the fusion of `RECIPE`, and return its checkpoint."""
     assert main(fuse(members)) == 0
     return members / "mine"
 
 
-def read_table(fusion_dir: Path, name: str, index: str) -> pd.DataFrame:
+def read_table(fusion_dir, name, index):
     """Read a table of results, only with its rows of nDCG@5 if it has a column `measure`."""
     table = pd.read_csv(fusion_dir.with_name("mine-tables") / f"mine_{name}.csv").set_index(index)
     return table[table["measure"] == "nDCG@5"] if "measure" in table else table
 
 
-def test_runs_reach_the_reported_measures(
-    fusion_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_reach_the_reported_measures(fusion_dir, tmp_path, monkeypatch):
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
-    flags = [
-        "--system",
-        "mine",
-        "--system",
-        "dirichlet",
-        "--checkpoints",
-        str(fusion_dir.parent),
-        "--device",
-        "cpu",
-    ]
+    flags = argv(
+        "--system mine --system dirichlet --checkpoints", fusion_dir.parent, "--device cpu"
+    )
     assert aragorn(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
     runs = (read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in ("mine", "dirichlet"))
     ranked, dirichlet = (evaluate_run(run, read_qrels(QRELS)).mean() for run in runs)
-    metrics, means = (
-        json.loads((fusion_dir / "metrics.json").read_text()),
-        read_table(fusion_dir, "means", "run")["mean"],
-    )
+    metrics = json.loads((fusion_dir / "metrics.json").read_text())
+    means = read_table(fusion_dir, "means", "run")["mean"]
     assert ranked[list(metrics["in-sample"]["sample"])].to_dict() == pytest.approx(
         metrics["in-sample"]["sample"], abs=1e-4
     )
@@ -133,16 +102,11 @@ def test_runs_reach_the_reported_measures(
     assert means["mine"] > means["dirichlet"] + 0.05
 
 
-def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
-    model, weights = (
-        read_config(fusion_dir, WeightedSum),
-        read_table(fusion_dir, "weights", "feature"),
-    )
-    assert {member.name: member.pool_depth for member in model.members} == {
-        "bm25": 0,
-        "dirichlet": 20,
-        "dirichlet_rm3": 10,
-    }
+def test_weights_are_those_of_the_model(fusion_dir):
+    model = read_config(fusion_dir, WeightedSum)
+    weights = read_table(fusion_dir, "weights", "feature")
+    expected = {"bm25": 0, "dirichlet": 20, "dirichlet_rm3": 10}
+    assert {member.name: member.pool_depth for member in model.members} == expected
     assert model.weights["length"] > 0.1  # long arguments are relevant in the sample
     assert weights["weight"].to_dict() == pytest.approx(
         {"intercept": model.intercept, **model.weights}
@@ -161,13 +125,9 @@ def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
         ("learners", "learner", {"ridge", "trees", "ranknet"}),
     ],
 )
-def test_variants_are_compared_with_the_fusion(
-    fusion_dir: Path, name: str, index: str, rows: set[str]
-) -> None:
-    means, table = (
-        read_table(fusion_dir, "means", "run")["mean"],
-        read_table(fusion_dir, name, index),
-    )
+def test_variants_are_compared_with_the_fusion(fusion_dir, name, index, rows):
+    means = read_table(fusion_dir, "means", "run")["mean"]
+    table = read_table(fusion_dir, name, index)
     mean = table["mean"].get("mine", means["mine"])
     assert set(table.index) == rows
     assert table["difference"].tolist() == pytest.approx((table["mean"] - mean).tolist(), abs=2e-6)
@@ -179,7 +139,7 @@ def test_variants_are_compared_with_the_fusion(
 
 
 @pytest.mark.slow
-def test_fusion_of_two_qrels_is_evaluated_by_both(members: Path) -> None:
+def test_fusion_of_two_qrels_is_evaluated_by_both(members):
     lines = [line.split() for line in QRELS.read_text().splitlines()]
     quality = members / "quality.qrels"
     quality.write_text(
@@ -203,31 +163,20 @@ INVALID_RECIPES = [  # old text, new text, and part of the message
 
 
 @pytest.mark.parametrize(("old", "new", "message"), INVALID_RECIPES)
-def test_invalid_recipes_fail(
-    old: str, new: str, message: str, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+def test_invalid_recipes_fail(old, new, message, tmp_path, assert_fails):
     assert_fails(2, message, *fuse(tmp_path, RECIPE.replace(old, new)))
 
 
-def test_invalid_calls_fail(members: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_invalid_calls_fail(members, tmp_path, assert_fails):
     assert_fails(
-        2,
-        "did you mean 'fusion'?",
-        "fuse",
-        "fusoin",
-        "--qrels",
-        QRELS,
-        "-i",
-        SAMPLE,
-        "--work-dir",
-        "w",
+        2, "did you mean 'fusion'?", "fuse fusoin --qrels", QRELS, "-i", SAMPLE, "--work-dir w"
     )
     assert_fails(2, "equal names", *fuse(tmp_path, qrels=[QRELS, QRELS]))
     shutil.copytree(members / "dirichlet", tmp_path / "dirichlet")
     assert_fails(4, "member dirichlet_rm3 failed", *fuse(tmp_path))
 
 
-def test_shipped_fusion_recipes_are_valid() -> None:
+def test_shipped_fusion_recipes_are_valid():
     assert all(recipe.read_recipe(name).members for name in configs.list_names("fusion"))
 
 
@@ -240,21 +189,18 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 
 
 @pytest.fixture
-def fusion_checkpoint(checkpoints_copy: Path) -> Path:
+def fusion_checkpoint(checkpoints_copy):
     """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their
     directory."""
     write_learned_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 
 
-def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpoint: Path) -> None:
+def test_fusion_scores_match_hand_computed_sums(execute, fusion_checkpoint):
     retrieval = execute()
-    pools = [
-        truncate_rankings(retrieval.rank(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[
-            ["qid", "docno"]
-        ]
-        for name in ("dirichlet", "knrm")
-    ]
+    rankings = {name: retrieval.rank(FUSION_CANDIDATES[name]) for name in ("dirichlet", "knrm")}
+    tops = [truncate_rankings(ranking, POOL_DEPTHS[name]) for name, ranking in rankings.items()]
+    pools = [top[["qid", "docno"]] for top in tops]
     pool = pd.concat(pools).drop_duplicates().reset_index(drop=True)
     assert 36 < len(pool) <= 60  # three topics of 20, minus duplicates
     features = pd.DataFrame(
@@ -273,9 +219,7 @@ def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpo
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
 
-def test_scores_depend_on_neither_member_order_nor_other_documents(
-    execute: Execute, fusion_checkpoint: Path
-) -> None:
+def test_scores_depend_on_neither_member_order_nor_other_documents(execute, fusion_checkpoint):
     retrieval = execute()
     ranking, docnos = retrieval.rank(STAGE), retrieval.collection.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
@@ -294,44 +238,27 @@ def test_scores_depend_on_neither_member_order_nor_other_documents(
     explanation = STAGE.explain(single_topic, *pairs.loc[index])
     assert "no member retrieved it" in explanation.summary
     assert explanation.score == pytest.approx(scores[index], abs=1e-6)
-    assert [part.label for part in explanation.contributions] == [
-        "intercept",
-        *POOL_DEPTHS,
-        "length",
-    ]
+    expected = ["intercept", *POOL_DEPTHS, "length"]
+    assert [part.label for part in explanation.contributions] == expected
 
 
-def test_internal_error_of_a_member_is_attributed(
-    execute: Execute, fusion_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_of_a_member_is_attributed(execute, fusion_checkpoint, monkeypatch):
     monkeypatch.setattr(type(FUSION_CANDIDATES["bm25"]), "score", lambda *_: 1 / 0)
     with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
         execute().rank(STAGE)
 
 
-def test_topic_without_documents_is_not_ranked(
-    make_retrieval: MakeRetrieval, make_input: Callable[..., Path], fusion_checkpoint: Path
-) -> None:
-    retrieval = make_retrieval(
-        make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]),
-        checkpoints=fusion_checkpoint,
-    )
+def test_topic_without_documents_is_not_ranked(make_retrieval, make_input, fusion_checkpoint):
+    directory = make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")])
+    retrieval = make_retrieval(directory, checkpoints=fusion_checkpoint)
     assert set(retrieval.rank(STAGE)["qid"]) == {"1"}
     assert STAGE.score(retrieval, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
 
 
 def test_all_missing_networks_are_named(
-    all_checkpoints_dir: Path, prepared_work_dir: Path, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+    all_checkpoints_dir, prepared_work_dir, tmp_path, assert_fails
+):
     shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
     missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
-    assert_fails(
-        4,
-        missing,
-        "fuse",
-        "ensemble",
-        "--work-dir",
-        prepared_work_dir,
-        "--checkpoints",
-        tmp_path / "some",
-    )
+    command = argv("fuse ensemble --work-dir", prepared_work_dir)
+    assert_fails(4, missing, *command, "--checkpoints", tmp_path / "some")

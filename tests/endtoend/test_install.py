@@ -1,11 +1,9 @@
-"""Tests of submission/install.sh with locks of tiny packages: settings of pip, simultaneous starts,
-changed locks, and an environment of another user."""
+"""Tests of submission/install.sh with locks of tiny packages."""
 
 import hashlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -15,7 +13,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.slow
 
 
-def write_package(project: Path, lock: str, name: str, version: str) -> None:
+def write_package(project, lock, name, version):
     """Write a wheel with one module, and the lock that pins it."""
     wheel = project / "wheels" / f"{name}-{version}-py3-none-any.whl"
     wheel.parent.mkdir(exist_ok=True)
@@ -33,7 +31,7 @@ def write_package(project: Path, lock: str, name: str, version: str) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     project = tmp_path / "a project"
     (project / "submission").mkdir(parents=True)
     shutil.copy(ROOT / "submission" / "install.sh", project / "submission")
@@ -43,7 +41,7 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def start(project: Path, *locks: str, **variables: str) -> subprocess.Popen[str]:
+def start(project, *locks, **variables):
     """Start the script with pip configured for the wheels of the project."""
     environment = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": (project / "wheels").as_uri()}
     return subprocess.Popen(
@@ -55,20 +53,20 @@ def start(project: Path, *locks: str, **variables: str) -> subprocess.Popen[str]
     )
 
 
-def install(project: Path, *locks: str, **variables: str) -> tuple[int, str, str]:
+def install(project, *locks, **variables):
     """Run the script and return exit code, standard output and error."""
     process = start(project, *locks, **variables)
     out, err = process.communicate()
     return process.returncode, out.strip(), err
 
 
-def read_version(project: Path, package: str) -> str:
+def read_version(project, package):
     python = str(project / ".venv" / "bin" / "python")
     command = [python, "-I", "-c", f"print(__import__('{package}').VERSION)"]
     return subprocess.check_output(command, text=True).strip()
 
 
-def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project: Path) -> None:
+def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project):
     elsewhere = project.parent / "elsewhere"
     settings = {"PIP_USER": "1", "PIP_TARGET": str(elsewhere), "PYTHONPATH": str(elsewhere)}
     processes = [start(project, **settings) for _ in range(2)]
@@ -95,7 +93,7 @@ def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
-def test_environment_with_the_python_of_another_user_is_refused(project: Path) -> None:
+def test_environment_with_the_python_of_another_user_is_refused(project):
     (project / ".venv" / "bin").mkdir(parents=True)
     hidden = project.parent / "home"
     hidden.mkdir(mode=0o700)
@@ -110,6 +108,6 @@ def test_environment_with_the_python_of_another_user_is_refused(project: Path) -
     assert line.startswith(f"error: {project / '.venv'} is incomplete, or its Python cannot be")
 
 
-def test_image_uses_its_own_python(project: Path) -> None:
+def test_image_uses_its_own_python(project):
     (project / ".installed").touch()
     assert install(project) == (0, shutil.which("python3"), "")

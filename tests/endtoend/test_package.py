@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, argv, run_process
 
 pytestmark = pytest.mark.slow
 
@@ -24,14 +24,14 @@ WITHOUT_PATH = {name: text for name, text in os.environ.items() if name != "PYTH
 QUERY = "Should zoos be abolished?"
 
 
-def list_files() -> list[str]:
+def list_files():
     """Return the paths of all files that git tracks, except deleted ones."""
     output = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
     return [name for name in output.split("\0") if name and os.path.lexists(ROOT / name)]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """Build the wheel from a copy of the tracked files, without stale files of earlier builds."""
     directory = tmp_path_factory.mktemp("wheel")
     for name in list_files():
@@ -45,38 +45,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel into an environment that has the packages of this one, and return the
-    directory of its programs."""
+def installed(wheel, tmp_path_factory):
+    """Install the wheel into an environment that has the packages of this one."""
     directory = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
     [packages] = directory.glob("lib/python*/site-packages")
     (packages / "parent.pth").write_text(sysconfig.get_path("purelib"))
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(directory / "bin" / "python"),
-        "install",
-    ]
+    install = argv(sys.executable, "-m pip --python", directory / "bin" / "python", "install")
     subprocess.run([*install, "--quiet", "--no-deps", str(wheel)], env=WITHOUT_PATH, check=True)
     return directory / "bin"
 
 
-def run(program: Path, *arguments: object) -> str:
+def run(program, *arguments):
     """Run a program in the environment's directory `elsewhere` and return its standard output."""
     elsewhere = program.parent.parent / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
     command = [str(program), *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=elsewhere, env=WITHOUT_PATH, capture_output=True, text=True, check=False
-    )
+    done = run_process(command, cwd=elsewhere, env=WITHOUT_PATH)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_wheel_has_all_tracked_files_of_both_packages_and_no_others(wheel: Path) -> None:
+def test_wheel_has_all_tracked_files_of_both_packages_and_no_others(wheel):
     expected = set()
     for name in list_files():
         for directory, place in PLACES.items():
@@ -89,7 +79,7 @@ def test_wheel_has_all_tracked_files_of_both_packages_and_no_others(wheel: Path)
     assert licences >= {"LICENSE", "THIRD-PARTY.md", "Apache-2.0.txt"}
 
 
-def test_installed_programs_write_the_runs_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+def test_installed_programs_write_the_runs_of_the_checkout(installed, tmp_path):
     assert "S89c1bfbf-A23fa7870" in run(installed / "aragorn", "search", QUERY)
     flags = ["--system", "dirichlet", "--system", "knrm", "--device", "cpu", "-o"]
     run(installed / "aragorn", "rank", *flags, "runs")
@@ -103,7 +93,7 @@ def test_installed_programs_write_the_runs_of_the_checkout(installed: Path, tmp_
     assert "nDCG@5" in table
 
 
-def test_systems_load_from_the_installed_package(installed: Path) -> None:
+def test_systems_load_from_the_installed_package(installed):
     script = """
 import sys
 import aragorn

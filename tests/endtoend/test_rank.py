@@ -1,36 +1,26 @@
-"""Tests of the `rank` command and run.sh: contents of the runs, defaults, and whole executions of
-the sample and of args.me."""
+"""Tests of the `rank` command and run.sh."""
 
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from aragorn.__main__ import main as aragorn
 from aragorn.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, SAMPLE, read_files
-from tests.endtoend.conftest import Log, RankAll
+from tests.conftest import ROOT, SAMPLE, argv, read_files, run_process
 
 
-def run_sh(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_sh(*arguments, cwd):
     """Run run.sh in the directory `cwd`, without the environment variables of TIRA and Python."""
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
-    }
+    removed = ("TIRA", "inputDataset", "outputDir", "PYTHON")
+    environment = {key: text for key, text in os.environ.items() if not key.startswith(removed)}
     command = [str(ROOT / "run.sh"), *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+    return run_process(command, cwd=cwd, env=environment)
 
 
-def test_runs_have_the_requested_depth_tag_and_order(rank_all: RankAll, tmp_path: Path) -> None:
-    assert (
-        rank_all("out", "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm") == 0
-    )
+def test_runs_have_the_requested_depth_tag_and_order(rank_all, tmp_path):
+    flags = argv("--team me --depth 2 --system bm25 --system knrm")
+    assert rank_all("out", *flags) == 0
     out = read_files(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
     assert out["run.txt"] == out["me-bm25.txt"]  # run.txt is the run of the first --system
@@ -53,33 +43,19 @@ def test_runs_have_the_requested_depth_tag_and_order(rank_all: RankAll, tmp_path
         "sh $ROOT/run.sh",
     ],
 )
-def test_run_sh_resolves_links(command: str, tmp_path: Path) -> None:
-    links = {
-        "run": ROOT / "run.sh",
-        "link": "run",
-        "-dash": "link",
-        "here": ".",
-        "a b/link": "../link",
-    }
+def test_run_sh_resolves_links(command, tmp_path):
+    links = {"run": ROOT / "run.sh", "link": "run", "-dash": "link", "here": "."}
+    links |= {"a b/link": "../link"}
     for name, target in links.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(target)
     environment = {**os.environ, "ROOT": str(ROOT), "PYTHONIOENCODING": "ascii"}
-    process = subprocess.run(
-        ["sh", "-c", f"{command} --help"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = run_process(["sh", "-c", f"{command} --help"], cwd=tmp_path, env=environment)
     assert process.stdout.startswith("usage: ./run.sh [-h] [--version] VERB ...\n"), process.stderr
 
 
 @pytest.mark.slow
-def test_all_shipped_systems_rank_the_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
-) -> None:
+def test_all_shipped_systems_rank_the_sample(tmp_path, monkeypatch, caplog):
     (tmp_path / "pandas.py").write_text(
         "raise SystemExit('imported a file from the working directory')"
     )
@@ -90,11 +66,8 @@ def test_all_shipped_systems_rank_the_sample(
     topics.write_text(f"{first_two}\n</topics>\n")
     process, runs = run_sh("-i", tmp_path / "input", cwd=tmp_path), tmp_path / "runs"
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
-    assert set(read_files(runs)) == {
-        "run.txt",
-        "fingerprint.json",
-        *(f"aragorn-{name}.txt" for name in SYSTEMS),
-    }
+    expected = {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert set(read_files(runs)) == expected
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
     monkeypatch.chdir(tmp_path)

@@ -6,11 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import psutil
 import pytest
@@ -27,9 +25,8 @@ from aragorn.models.ranker import Ranker
 from aragorn.paths import PACKAGE_DIR
 from aragorn.pipeline.session import open_engine
 from aragorn.signals import SIGNAL_EXIT_CODES
-from tests.conftest import ROOT, read_files
+from tests.conftest import ROOT, argv, read_files
 from tests.contract.conftest import KINDS
-from tests.endtoend.conftest import Capture, RankAll
 from tests.endtoend.slow_shards import compute_slowly
 
 # Ray leaves files and sockets open
@@ -38,7 +35,7 @@ NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": 
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
+def nodes():
     """Start a cluster of two nodes with one CPU each."""
     with TemporaryDirectory(prefix="ray-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -49,9 +46,7 @@ def nodes() -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def test_ray_runs_equal_local_runs(
-    nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_runs_equal_local_runs(nodes, rank_all, tmp_path, monkeypatch):
     monkeypatch.setattr(Ranker, "shard_size", 100)
     systems = [flag for name in KINDS for flag in ("--system", name)]
     ray = (*systems, "--engine", "ray", "--ray-address", nodes.address)
@@ -65,25 +60,15 @@ def test_ray_runs_equal_local_runs(
 
 
 def test_ray_index_equals_a_local_index(
-    nodes: Cluster,
-    corpus_with_topics: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    nodes, corpus_with_topics, all_checkpoints_dir, tmp_path, monkeypatch
+):
     monkeypatch.setattr(dense, "SHARD_SIZE", 20)
     systems = [
         flag for name in ("sbert", "snrm", "deepct_dirichlet") for flag in ("--system", name)
     ]
-    flags = [
-        "-i",
-        str(corpus_with_topics),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-        "--device",
-        "cpu",
-        *systems,
-    ]
+    flags = argv(
+        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *systems
+    )
     for name, engine in (
         ("local", []),
         ("ray", ["--engine", "ray", "--ray-address", nodes.address]),
@@ -98,7 +83,7 @@ def test_ray_index_equals_a_local_index(
         ), name
 
 
-def find_busy_worker(traces: Path) -> int:
+def find_busy_worker(traces):
     """Wait until a worker starts a shard, and return the worker's process id."""
     while True:
         for trace in traces.iterdir():
@@ -107,15 +92,13 @@ def find_busy_worker(traces: Path) -> int:
         time.sleep(0.01)
 
 
-def test_ray_survives_lost_workers_and_nodes(
-    nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_survives_lost_workers_and_nodes(nodes, tmp_path, monkeypatch):
     traces, written_names, write = tmp_path / "traces", list[str](), Parts.write
     traces.mkdir()
     shards = [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(14)]
     third_node, store = nodes.add_node(**NODE), Parts(tmp_path / "cache")
 
-    def write_and_kill(parts: Parts, name: str, *args: Any) -> None:
+    def write_and_kill(parts, name, *args):
         written_names.append(name)
         if len(written_names) == 2:
             os.kill(find_busy_worker(traces), signal.SIGKILL)
@@ -133,26 +116,18 @@ def test_ray_survives_lost_workers_and_nodes(
     assert len(list(traces.iterdir())) > 14  # lost shards were recomputed
 
 
-def test_ray_errors_are_reported(
-    nodes: Cluster,
-    rank_all: RankAll,
-    checkpoints_copy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-) -> None:
+def test_ray_errors_are_reported(nodes, rank_all, checkpoints_copy, monkeypatch, capsys):
     assert rank_all("out", "--engine", "ray", "--ray-address", "127.0.0.1:1") == 2
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
-    flags, score_documents = (
-        ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address],
-        pair_scoring.score_documents,
-    )
+    flags = ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address]
+    score_documents = pair_scoring.score_documents
     with monkeypatch.context() as patch:
         patch.setattr(ray_engine, "hash_package", lambda: "fingerprint of another version")
         assert rank_all("out", *flags) == 2
     assert f"{PACKAGE_DIR}: code version differs from the driver's" in capsys.readouterr().err
     weights = checkpoints_copy / "knrm" / "model.safetensors"
 
-    def damage_and_score(*arguments: Any) -> Any:
+    def damage_and_score(*arguments):
         weights.write_bytes(b"damaged")  # the driver has already loaded it
         return score_documents(*arguments)
 
@@ -163,15 +138,15 @@ def test_ray_errors_are_reported(
     assert "node 1" in stderr
 
 
-def is_used(directory: str) -> bool:
+def is_used(directory):
     """Return whether the command line of any running process contains a directory."""
     processes = psutil.process_iter(["cmdline"])
     return any(directory in word for process in processes for word in process.info["cmdline"] or [])
 
 
 def test_stopped_local_ray_leaves_no_files_and_processes(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> None:
+    corpus_with_topics, all_checkpoints_dir, tmp_path
+):
     paths = ["-i", corpus_with_topics, "-o", tmp_path / "out", "--checkpoints", all_checkpoints_dir]
     rank = ["rank", "--engine", "ray", *map(str, paths), "--system", "knrm", "--device", "cpu"]
     # a short path, since the paths of sockets have a maximum length

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,8 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
-from tests.browser import CHARTS_ARE_DRAWN, Page, find_browser, open_browser
+from tests.browser import CHARTS_ARE_DRAWN, find_browser, open_browser
 from tests.conftest import ParsedPage, copy_with_topics
-from tests.endtoend.conftest import Capture
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
 UNJUDGED = "–"  # noqa: RUF001 a dash
@@ -36,9 +34,7 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def report_dir(
-    corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def report_dir(corpus, all_checkpoints_dir, tmp_path_factory):
     """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs,
     qrels and a report."""
     directory = tmp_path_factory.mktemp("report_dir")
@@ -63,22 +59,22 @@ def report_dir(
 
 
 @pytest.fixture
-def copy(report_dir: Path, tmp_path: Path) -> Path:
+def copy(report_dir, tmp_path):
     """Copy `report_dir` for a test that modifies it."""
     return Path(shutil.copytree(report_dir, tmp_path / "copy"))
 
 
-def build_path_flags(directory: Path) -> list[str]:
+def build_path_flags(directory):
     return ["-i", str(directory / "input"), "--checkpoints", str(directory / "checkpoints")]
 
 
-def report(directory: Path, *runs: str, qrels: tuple[str, ...] = ("qrels",)) -> int:
+def report(directory, *runs, qrels=("qrels",)):
     command = ["report", *(str(directory / name) for name in runs or ("out",))]
     flags = [text for name in qrels for text in ("--qrels", str(directory / name))]
     return training([*command, *build_path_flags(directory), *flags])
 
 
-def select_runs(directory: Path, *systems: str) -> None:
+def select_runs(directory, *systems):
     """Copy the runs of systems, and the run of bm25 as run.txt, to the subdirectory `selected`."""
     (directory / "selected").mkdir()
     for system, name in (*((system, f"aragorn-{system}") for system in systems), ("bm25", "run")):
@@ -87,16 +83,16 @@ def select_runs(directory: Path, *systems: str) -> None:
         )
 
 
-def read_report(directory: Path, runs: str = "out") -> str:
+def read_report(directory, runs="out"):
     return (directory / runs / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def page(report_dir: Path) -> ParsedPage:
+def page(report_dir):
     return ParsedPage(read_report(report_dir))
 
 
-def find_rows(html: str, caption: str) -> dict[str, list[str]]:
+def find_rows(html, caption):
     """Return the texts of the cells of the first table after a text, by the text of their row."""
     table = html[html.index(caption) :].partition("</table>")[0]
     rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table, re.DOTALL)
@@ -109,7 +105,7 @@ def find_rows(html: str, caption: str) -> dict[str, list[str]]:
     }
 
 
-def test_report_is_self_contained(report_dir: Path, page: ParsedPage) -> None:
+def test_report_is_self_contained(report_dir, page):
     assert not {"link", "iframe", "object", "img"} & set(page.elements)
     assert page.elements.count("script") == 3  # data, library, code
     assert MARKUP in page.text  # escaped
@@ -121,7 +117,7 @@ def test_report_is_self_contained(report_dir: Path, page: ParsedPage) -> None:
     assert all(source[1:] in identifiers for source in sources)
 
 
-def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> None:
+def test_report_tables_show_the_measures(report_dir, page):
     qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
     values = {
         name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels)
@@ -147,7 +143,7 @@ def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> 
     assert "Fitted or tuned to these judgments" not in page.text
 
 
-def test_report_describes_each_topic(report_dir: Path, page: ParsedPage) -> None:
+def test_report_describes_each_topic(report_dir, page):
     html = read_report(report_dir)
     assert html.count('<details class="topic"') == 3
     commands = [shlex.split(match) for match in re.findall(r"(\./run\.sh search .*)", page.text)]
@@ -167,7 +163,7 @@ def test_report_describes_each_topic(report_dir: Path, page: ParsedPage) -> None
         assert first in section[section.index(f'id="{link}"') :].partition("</article>")[0]
 
 
-def test_report_shows_recall(report_dir: Path) -> None:
+def test_report_shows_recall(report_dir):
     qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
     relevant = qrels.query("rel > 0")[["qid", "docno"]]
     rows = find_rows(read_report(report_dir), "Table of recall")
@@ -177,7 +173,7 @@ def test_report_shows_recall(report_dir: Path) -> None:
         assert rows[name][0] == f"{len(found) / len(relevant):.2f}"
 
 
-def test_report_compares_with_primary_run_and_lists_fits(copy: Path) -> None:
+def test_report_compares_with_primary_run_and_lists_fits(copy):
     file = copy / "checkpoints" / "dirichlet" / "provenance.json"  # a component of tfr_bert
     trained_on = {"input": {"qrels": sha256_file(copy / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))
@@ -188,7 +184,7 @@ def test_report_compares_with_primary_run_and_lists_fits(copy: Path) -> None:
     assert re.findall(r"results are optimistic\): ([\w, ]+)\.", html) == ["tfr_bert"]
 
 
-def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> None:
+def test_report_of_one_run_and_of_another_input(copy, capsys):
     select_runs(copy, "bm25")
     assert report(copy, "selected") == 0
     html, before = read_report(copy, "selected"), read_report(copy)
@@ -201,7 +197,7 @@ def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> 
     assert read_report(copy) == before
 
 
-def test_report_without_a_primary_run_needs_a_baseline(copy: Path, capsys: Capture) -> None:
+def test_report_without_a_primary_run_needs_a_baseline(copy, capsys):
     select_runs(copy, "bm25", "gru")
     (copy / "selected" / "run.txt").unlink()
     assert report(copy, "selected") == 3
@@ -214,7 +210,7 @@ def test_report_without_a_primary_run_needs_a_baseline(copy: Path, capsys: Captu
     assert "worse than gru" in read_report(copy, "selected")
 
 
-def test_report_of_two_teams_with_gzipped_runs(copy: Path, capsys: Capture) -> None:
+def test_report_of_two_teams_with_gzipped_runs(copy, capsys):
     select_runs(copy, "bm25")
     for file in [*(copy / "selected").glob("*.txt")]:
         file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
@@ -233,7 +229,7 @@ def test_report_of_two_teams_with_gzipped_runs(copy: Path, capsys: Capture) -> N
     assert "second run of bm25 with topic 1; keep one of them" in capsys.readouterr().err
 
 
-def test_report_of_two_years(copy: Path) -> None:
+def test_report_of_two_years(copy):
     """The runs of topic 3 are in another directory than those of the others, with other qrels."""
     lines = (copy / "qrels").read_text().splitlines(keepends=True)
     for year in ("old", "new"):
@@ -258,7 +254,7 @@ def test_report_of_two_years(copy: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def browser(tmp_path_factory):
     if find_browser() is None:
         pytest.skip("Chromium is not installed")
     with open_browser(tmp_path_factory.mktemp("profile")) as page:
@@ -266,7 +262,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 @pytest.fixture
-def opened(browser: Page, report_dir: Path) -> Page:
+def opened(browser, report_dir):
     """Open the report, and wait for its charts."""
     browser.open(report_dir / "out" / "report.html", 1100)
     browser.wait(CHARTS_ARE_DRAWN)
@@ -274,14 +270,14 @@ def opened(browser: Page, report_dir: Path) -> Page:
 
 
 @pytest.mark.parametrize("width", [1100, 400])
-def test_page_is_not_cut_and_shows_no_problem(width: int, opened: Page, report_dir: Path) -> None:
+def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
     opened.resize(width)
     assert opened.evaluate("document.documentElement.scrollWidth") == width
     assert opened.evaluate("document.querySelector('.scroll').scrollWidth") <= width
     assert opened.problems == []
 
 
-def test_table_is_sorted_by_a_click(opened: Page) -> None:
+def test_table_is_sorted_by_a_click(opened):
     heading = "document.querySelectorAll('.results thead button')[{}]"
     names = "[...document.querySelectorAll('.results tbody th')].map(cell => cell.textContent)"
     values = (
@@ -299,7 +295,7 @@ def test_table_is_sorted_by_a_click(opened: Page) -> None:
     assert opened.problems == []
 
 
-def test_cell_of_heat_map_shows_value_and_opens_documents(opened: Page, report_dir: Path) -> None:
+def test_cell_of_heat_map_shows_value_and_opens_documents(opened, report_dir):
     cells = "document.querySelectorAll('#heat-map .mark-rect.role-mark path')"
     labels = opened.evaluate(f"[...{cells}].map(cell => cell.getAttribute('aria-label'))")
     assert len(labels) == 3 * len(NAMES)
@@ -330,13 +326,13 @@ def test_cell_of_heat_map_shows_value_and_opens_documents(opened: Page, report_d
     assert opened.problems == []
 
 
-def test_legend_selects(opened: Page) -> None:
+def test_legend_selects(opened):
     points = "[...document.querySelectorAll('#recall .mark-symbol.role-mark path')]"
     opened.point("document.querySelector('#recall .role-legend-symbol path')", click=True)
     opened.wait(f"new Set({points}.map(point => point.getAttribute('opacity'))).size == 2")
 
 
-def test_tables_need_no_script_and_print_has_no_navigation(browser: Page, report_dir: Path) -> None:
+def test_tables_need_no_script_and_print_has_no_navigation(browser, report_dir):
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(report_dir / "out" / "report.html", 1100)

@@ -1,15 +1,12 @@
-"""Tests of `search` on the sample: output in a terminal and as JSON, errors, the prompt, and the
-README's Python examples."""
+"""Tests of `search` on the sample."""
 
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,26 +14,23 @@ import pytest
 from aragorn.__main__ import main
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search import load_system
-from tests.conftest import ROOT, SAMPLE
-from tests.endtoend.conftest import Capture
+from tests.conftest import ROOT, SAMPLE, argv
 
 QUERY = "Should zoos be abolished?"
-Search = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def search(capsys: Capture) -> Search:
-    """Return a function that runs the `search` command in this process and returns exit code,
-    stdout and stderr."""
+def search(capsys):
+    """Return a function that runs the `search` command in this process."""
 
-    def run(*flags: str) -> tuple[int, str, str]:
+    def run(*flags):
         code = main(["search", *flags, "--device", "cpu"])
         return code, *capsys.readouterr()
 
     return run
 
 
-def test_json_fields(search: Search) -> None:
+def test_json_fields(search):
     code, out, _ = search("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUERY)
     results = json.loads(out)
     assert (code, results["query"], out.count("\n")) == (0, QUERY, 1)
@@ -52,32 +46,23 @@ def test_json_fields(search: Search) -> None:
     assert sum(row["value"] for row in contributions) == pytest.approx(hit["score"])
 
 
-def test_failure_of_one_system_does_not_stop_others(search: Search, tmp_path: Path) -> None:
+def test_failure_of_one_system_does_not_stop_others(search, tmp_path):
     checkpoints = Path(
         shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")
     ).parent
-    flags = [
-        "--system",
-        "dirichlet",
-        "--system",
-        "bm25_arguments",
-        "--checkpoints",
-        str(checkpoints),
-    ]
+    flags = argv("--system dirichlet --system bm25_arguments --checkpoints", checkpoints)
     code, out, err = search(*flags, QUERY)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
     assert "systems failed: bm25_arguments" in err
     assert search(*flags[2:], QUERY)[0] == 4  # none is left
 
 
-def test_prompt_reads_queries_from_a_pipe(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompt_reads_queries_from_a_pipe(search, monkeypatch):
     lines = f"{QUERY}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(lines), encoding="ascii"))
     code, out, err = search("--system", "dirichlet", "--json")
-    assert [json.loads(line)["query"] for line in out.splitlines()] == [
-        QUERY,
-        "zoos \ufffd\ufffd\ufffd\ufffd",
-    ]
+    expected = [QUERY, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert [json.loads(line)["query"] for line in out.splitlines()] == expected
     assert code == 0
     # empty lines are skipped
     assert err.count("error: query has 39999 characters") == err.count("error: ") == 1
@@ -88,7 +73,7 @@ QUERIES = pd.DataFrame(
 )
 
 
-def read_example(text: str) -> str:
+def read_example(text):
     """Return the first Python code block of the README that contains `text`."""
     readme = (ROOT / "submission" / "aragorn" / "search" / "README.md").read_text(encoding="utf-8")
     return next(
@@ -97,28 +82,22 @@ def read_example(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def example() -> dict[str, Any]:
+def example():
     """Run the example with PyTerrier and return the names that it defines."""
-    names: dict[str, Any] = {
-        "pt": SimpleNamespace(Transformer=object),
-        "pd": pd,
-        "load_system": load_system,
-    }
+    names = {"pt": SimpleNamespace(Transformer=object), "pd": pd, "load_system": load_system}
     exec(read_example("class Aragorn"), names)
     return names
 
 
-def test_search_prints_the_documented_hits() -> None:
+def test_search_prints_the_documented_hits():
     block = read_example(">>> load_system(")
     expression, output = block[block.index(">>> load_system(") :].split("\n", 1)
-    hits = eval(
-        expression.removeprefix(">>> "),
-        {"load_system": load_system, "Path": lambda path: ROOT / path},
-    )
+    names = {"load_system": load_system, "Path": lambda path: ROOT / path}
+    hits = eval(expression.removeprefix(">>> "), names)
     assert str(hits) == output.rstrip()
 
 
-def test_pyterrier_transformer_equals_search(example: dict[str, Any]) -> None:
+def test_pyterrier_transformer_equals_search(example):
     hits = example["Aragorn"]("dirichlet", SAMPLE).transform(QUERIES)
     assert set(hits) == {"qid", "query", "docno", "rank", "score"}
     expected = load_system("dirichlet").search(SAMPLE, QUERIES)
@@ -128,7 +107,7 @@ def test_pyterrier_transformer_equals_search(example: dict[str, Any]) -> None:
     assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]
 
 
-def test_arguments_of_ir_datasets_are_searched(example: dict[str, Any]) -> None:
+def test_arguments_of_ir_datasets_are_searched(example):
     documents = [
         SimpleNamespace(doc_id=f"d{n}", conclusion=f"Zoos {n}", premises_texts="zoos " * (15 + n))
         for n in range(2)

@@ -2,8 +2,6 @@
 are added to the catalogue."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,6 @@ from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.runs import read_run
-from aragorn.pipeline.retrieval import Stage
 from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
@@ -24,18 +21,14 @@ from aragorn.systems.latent import LatentStage
 from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn_training.__main__ import main as training
-from aragorn_training.data.retrieval import DatasetRetrieval
-from tests.conftest import make_argument, read_files, update_hash
-from tests.endtoend.conftest import Execute, MakeRetrieval, RankAll
+from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash
 
-SBERT, BM25, CONCLUSIONS = (
-    SYSTEMS["sbert"].stage,
-    SYSTEMS["bm25"].stage,
-    FUSION_CANDIDATES["sbert_conclusions"],
-)
+SBERT = SYSTEMS["sbert"].stage
+BM25 = SYSTEMS["bm25"].stage
+CONCLUSIONS = FUSION_CANDIDATES["sbert_conclusions"]
 
 
-def compute_cosines(retrieval: DatasetRetrieval, title: str) -> pd.Series:
+def compute_cosines(retrieval, title):
     """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by
     conclusion."""
     checkpoint = SBERT.load_checkpoint(retrieval.session.checkpoints)
@@ -47,9 +40,7 @@ def compute_cosines(retrieval: DatasetRetrieval, title: str) -> pd.Series:
     return pd.Series(similarities[order], index=[conclusions[row] for row in order])
 
 
-def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
-    execute: Execute, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute, monkeypatch):
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     retrieval = execute()
     ranking, bm25 = (
@@ -67,9 +58,7 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
     assert added_count > 5
 
 
-def test_search_of_all_premises_gives_the_same_scores(
-    execute: Execute, checkpoints_copy: Path
-) -> None:
+def test_search_of_all_premises_gives_the_same_scores(execute, checkpoints_copy):
     with_conclusions = execute().rank(SBERT)
     file = checkpoints_copy / "sbert" / "config.json"
     config = json.loads(file.read_text())
@@ -78,10 +67,8 @@ def test_search_of_all_premises_gives_the_same_scores(
     update_hash(file.parent, file.name)
     retrieval = execute()
     ranking = retrieval.rank(SBERT)
-    assert (
-        ranking.groupby("qid").size().tolist()
-        == [len(retrieval.collection.documents.searchable_docnos)] * 3
-    )
+    expected = [len(retrieval.collection.documents.searchable_docnos)] * 3
+    assert ranking.groupby("qid").size().tolist() == expected
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
     assert len(merged) == len(with_conclusions) > 100
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
@@ -91,7 +78,7 @@ def test_search_of_all_premises_gives_the_same_scores(
     )
 
 
-def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
+def test_documents_are_scored_by_their_conclusions(execute):
     retrieval = execute()
     ranking, documents = retrieval.rank(CONCLUSIONS), retrieval.collection.documents
     collection = documents.read_texts(documents.searchable_docnos)
@@ -133,23 +120,21 @@ TEXTS = {  # three arguments of one debate, two of another, one of a third, and 
 DEBATE = ["Sa-A1", "Sa-A2", "Sa-A3"]
 
 
-def list_arguments(texts: dict[str, str]) -> list[dict[str, object]]:
+def list_arguments(texts):
     return [make_argument(docno, "Animals", f"{text} {FILLER}") for docno, text in texts.items()]
 
 
 @pytest.fixture
-def directory(make_input: Callable[..., Path]) -> Path:
+def directory(make_input):
     return make_input([("1", "Are zoos cruel?"), ("2", "Cages")], list_arguments(TEXTS))
 
 
-def get_scores(retrieval: DatasetRetrieval, stage: Stage) -> pd.Series:
+def get_scores(retrieval, stage):
     """Return the scores of the first topic's documents by docno."""
     return retrieval.rank(stage).set_index(["qid", "docno"])["score"]["1"]
 
 
-def test_debate_means_match_hand_computed_values(
-    make_retrieval: MakeRetrieval, directory: Path
-) -> None:
+def test_debate_means_match_hand_computed_values(make_retrieval, directory):
     retrieval = make_retrieval(directory)
     retrieved, scores = get_scores(retrieval, RETRIEVER), get_scores(retrieval, DEBATES)
     expected = dict.fromkeys(DEBATE, retrieved[DEBATE].mean())
@@ -169,9 +154,7 @@ def test_debate_means_match_hand_computed_values(
         assert f"mean retrieval score of {len(members)} documents of debate" in explanation.summary
 
 
-def test_debate_mean_uses_only_top_documents(
-    make_retrieval: MakeRetrieval, make_input: Callable[..., Path]
-) -> None:
+def test_debate_mean_uses_only_top_documents(make_retrieval, make_input):
     # rank between the debate's documents
     texts = TEXTS | {f"S{n:x}-A1": "zoos zoos" for n in range(300, 300 + CLUSTER_DEPTH)}
     retrieval = make_retrieval(make_input([("1", "Are zoos cruel?")], list_arguments(texts)))
@@ -185,9 +168,7 @@ def test_debate_mean_uses_only_top_documents(
     assert scores["Sa-A1"] == pytest.approx(retrieved[DEBATE].mean(), abs=1e-9)
 
 
-def test_debate_means_over_an_input_run_use_only_its_documents(
-    make_retrieval: MakeRetrieval, directory: Path, tmp_path: Path
-) -> None:
+def test_debate_means_over_an_input_run_use_only_its_documents(make_retrieval, directory, tmp_path):
     (tmp_path / "run.txt").write_text(f"1 Q0 Sa-A1 1 -1 x\n1 Q0 {RETRIEVED} 2 -2 x\n")
     retrieval = make_retrieval(directory, input_run=tmp_path / "run.txt")
     assert get_scores(retrieval, DEBATES).to_dict() == get_scores(retrieval, RETRIEVER).to_dict()
@@ -197,7 +178,7 @@ QUALITY = SYSTEMS["tfr_bert"].stage
 assert isinstance(QUALITY, QualityRerankingStage)
 
 
-def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
+def test_only_the_top_documents_are_reordered(execute):
     retrieval = execute()
     before, after = retrieval.rank(QUALITY.relevance), retrieval.rank(QUALITY)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
@@ -212,11 +193,8 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
             ddof=0
         )
         expected.index = first["docno"]
-        assert (
-            new["docno"][:7].tolist()
-            == expected.sort_values(ascending=False).index.tolist()
-            != first["docno"].tolist()
-        )
+        order = expected.sort_values(ascending=False).index.tolist()
+        assert new["docno"][:7].tolist() == order != first["docno"].tolist()
         np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
         assert new["docno"][7:].tolist() == old["docno"][7:].tolist() != []
         assert new["score"][7] <= new["score"][6] - 1
@@ -230,17 +208,13 @@ class CustomStage(RerankStage):
     """A stage that another package defines."""
 
 
-def test_custom_system_reranks_another_system(
-    rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_custom_system_reranks_another_system(rank_all, tmp_path, monkeypatch):
     """Rank with a network that re-ranks SNRM's ranking."""
     stage = CustomStage(LatentStage("snrm"), "knrm")
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", stage, "Rank with mine."))
     names = ("mine", "snrm", "knrm")
-    assert (
-        rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name)))
-        == 0
-    )
+    systems = [f"--system={name}" for name in names]
+    assert rank_all("out", "--depth", "1000", *systems) == 0
     files = (tmp_path / "out" / f"aragorn-{name}.txt" for name in names)
     mine, snrm, knrm = (read_run(file).set_index(["qid", "docno"])["score"] for file in files)
     assert set(mine.index) == set(snrm.index) != set(knrm.index)
@@ -251,11 +225,8 @@ def test_custom_system_reranks_another_system(
     entry = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"][
         "retrieval"
     ][0]
-    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == (
-        "Rank with mine.",
-        "snrm",
-        ["snrm", "knrm"],
-    )
+    expected = ("Rank with mine.", "snrm", ["snrm", "knrm"])
+    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == expected
     assert training(["overlap", str(tmp_path / "out")]) == 0
     jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
     assert jaccard.loc["mine", "knrm"] < jaccard.loc["knrm", "knrm"] == 1
@@ -264,36 +235,18 @@ def test_custom_system_reranks_another_system(
 
 
 def test_index_makes_all_vectors_of_a_collection(
-    corpus_with_topics: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    corpus_with_topics, all_checkpoints_dir, tmp_path, monkeypatch
+):
     """Rank with vectors of other topics and with an index, and compare the runs with those of an
     empty cache."""
-    paths = [
-        "-i",
-        str(corpus_with_topics),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-        "--device",
-        "cpu",
-    ]
+    paths = argv("-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu")
     systems = ["--system", "fusion", "--system", "sbert"]
 
-    def rank(name: str, cache: str) -> dict[str, bytes]:
+    def rank(name, cache):
         output = tmp_path / name
-        assert (
-            main(
-                ["rank", *paths, "-o", str(output), "--cache-dir", str(tmp_path / cache), *systems]
-            )
-            == 0
-        )
-        return {
-            run: content
-            for run, content in read_files(output).items()
-            if run.startswith("aragorn-")
-        }
+        assert_runs(main, "rank", *paths, "-o", output, "--cache-dir", tmp_path / cache, *systems)
+        files = read_files(output)
+        return {run: files[run] for run in files if run.startswith("aragorn-")}
 
     expected, counts, encode = rank("cold", "cold-cache"), list[int](), retrieval_dense.encode_shard
     monkeypatch.setattr(

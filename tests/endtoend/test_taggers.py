@@ -4,7 +4,6 @@ explanations."""
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +25,7 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.language_model import LanguageModelCheckpoint
 from aragorn_training.studies.lengths import COLUMNS
 from aragorn_training.tasks import load_recipe
-from tests.conftest import UNTRAINED, make_argument
-from tests.endtoend.conftest import AssertFails, Capture, Execute
+from tests.conftest import UNTRAINED, argv, assert_runs, format_run_lines, make_argument
 from tests.unit.training.data.tagging_files import write_tagged
 
 pytestmark = pytest.mark.usefixtures("block_network")
@@ -60,47 +58,21 @@ LANGUAGE_RECIPE = TARGER_RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace(
 
 
 @pytest.fixture(scope="module")
-def work(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(prepared_work_dir, tmp_path_factory):
     """Prepare tagged documents and word vectors, and train the language model and the tagger;
     return the working directory."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
-    flags = [
-        "--dimensions",
-        "6",
-        "--minimum-frequency",
-        "2",
-        "--epochs",
-        "1",
-        "--surface-tokens",
-        "word2vec",
-    ]
-    assert (
-        main(
-            [
-                "prepare",
-                "tags",
-                "-i",
-                str(write_tagged(directory / "data")),
-                "--work-dir",
-                str(work),
-            ]
-        )
-        == 0
-    )
+    flags = argv("--dimensions 6 --minimum-frequency 2 --epochs 1 --surface-tokens word2vec")
+    assert main(argv("prepare tags -i", write_tagged(directory / "data"), "--work-dir", work)) == 0
     assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
     for name, recipe in (("words", LANGUAGE_RECIPE), ("mine", TARGER_RECIPE)):
         (directory / f"{name}.toml").write_text(recipe)
-        assert (
-            main(
-                ["fit", str(directory / f"{name}.toml"), "--work-dir", str(work), "--device", "cpu"]
-            )
-            == 0
-        )
+        assert_runs(main, "fit", directory / f"{name}.toml", "--work-dir", work, "--device cpu")
     return work
 
 
-def test_tagger_learns_and_reports_its_sources(work: Path) -> None:
+def test_tagger_learns_and_reports_its_sources(work):
     checkpoint = work / "checkpoints" / "mine"
     metrics, provenance = (
         json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json")
@@ -109,22 +81,20 @@ def test_tagger_learns_and_reports_its_sources(work: Path) -> None:
     assert (metrics["documents"], metrics["last epoch"]) == (16, 8)
     assert metrics["validation"]["F1"] > 90
     card = (checkpoint / "README.md").read_text()
-    assert (
+    message = (
         "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse"
-        in card
     )
-    assert (
-        "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of the source files"
-        in card
+    assert message in card
+    message = (
+        "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of"
     )
+    assert message in card
     assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
-    assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == (
-        "word2vec",
-        "words",
-    )
+    expected = ("word2vec", "words")
+    assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == expected
 
 
-def test_tagger_initialises_from_the_language_model(work: Path) -> None:
+def test_tagger_initialises_from_the_language_model(work):
     metrics = json.loads((work / "checkpoints" / "words" / "metrics.json").read_text())
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
     recipe = load_recipe(str(work.parent / "mine.toml"))
@@ -164,68 +134,35 @@ INVALID_RECIPES = [  # old text, new text, exit code, and part of the message
 
 
 @pytest.mark.parametrize(("old", "new", "code", "message"), INVALID_RECIPES)
-def test_invalid_recipes_fail(
-    old: str,
-    new: str,
-    code: int,
-    message: str,
-    work: Path,
-    tmp_path: Path,
-    assert_fails: AssertFails,
-) -> None:
+def test_invalid_recipes_fail(old, new, code, message, work, tmp_path, assert_fails):
     (tmp_path / "refused.toml").write_text(TARGER_RECIPE.replace(old, new))
     assert_fails(
         code, message, "fit", tmp_path / "refused.toml", "--work-dir", work, "--device", "cpu"
     )
 
 
-def test_vectors_of_another_kind_fail(
-    work: Path, tmp_path: Path, assert_fails: AssertFails
-) -> None:
-    command = [
-        "fit",
-        work.parent / "mine.toml",
-        "--work-dir",
-        work,
-        "-o",
-        tmp_path / "out",
-        "--vectors",
-        work / "vectors",
-    ]
-    assert_fails(
-        2,
-        "contains vectors of normalised words, but the recipe needs surface tokens (word2vec)",
-        *command,
-    )
+def test_vectors_of_another_kind_fail(work, tmp_path, assert_fails):
+    command = argv("fit", work.parent / "mine.toml", "--work-dir", work, "-o", tmp_path / "out")
+    message = "contains vectors of normalised words, but the recipe needs surface tokens (word2vec)"
+    assert_fails(2, message, *command, "--vectors", work / "vectors")
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage
 assert isinstance(STAGE, LexicalStage)
 
 
-def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Execute) -> None:
-    filtered, tagger = (
-        STAGE.get_index(execute().collection),
-        load_tagger(checkpoints_copy / "targer_essays"),
-    )
+def test_index_contains_only_kept_components(checkpoints_copy, execute):
+    filtered = STAGE.get_index(execute().collection)
+    tagger = load_tagger(checkpoints_copy / "targer_essays")
     network = tagger.network
     assert isinstance(network, TARGER)
     with torch.no_grad():
         network.emission.bias[1 + network.config.tags.index("I-P")] += 1e4  # all words are kept
-    save_network(
-        checkpoints_copy / "targer_essays",
-        TaggerCheckpoint,
-        network,
-        tagger.tokeniser,
-        {},
-        UNTRAINED,
-        "# test\n",
-    )
+    parts = TaggerCheckpoint, network, tagger.tokeniser
+    save_network(checkpoints_copy / "targer_essays", *parts, {}, UNTRAINED, "# test\n")
     retrieval, unreduced = execute(), LexicalStage("dirichlet")
-    plain, reduced = (
-        unreduced.get_index(retrieval.collection),
-        STAGE.get_index(retrieval.collection),
-    )
+    plain = unreduced.get_index(retrieval.collection)
+    reduced = STAGE.get_index(retrieval.collection)
     assert sorted(reduced.terms) == sorted(plain.terms)
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
@@ -239,9 +176,7 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
 
-def test_explain_marks_claims_and_premises(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute
-) -> None:
+def test_explain_marks_claims_and_premises(corpus_with_topics, all_checkpoints_dir, execute):
     retrieval = execute(qid="1")
     plain, coloured = (
         explain(SYSTEMS["targer_dirichlet"], ["a0-0"], retrieval, colour)
@@ -252,39 +187,24 @@ def test_explain_marks_claims_and_premises(
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", marked) == text
     tagger = load_tagger(all_checkpoints_dir / "targer_essays")
-    tagged = [
-        word
-        for passage in tagger.tokeniser.split(text)
-        for word in tagger.network.annotate([passage])[0]
-    ]
+    passages = tagger.tokeniser.split(text)
+    tagged = [word for passage in passages for word in tagger.network.annotate([passage])[0]]
     for part in ("claim", "premise"):
         words = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", marked)).split()
-        assert (
-            words
-            == [word.surface for word in tagged if tagger.network.get_component_type(word) == part]
-            != []
-        )
-    assert (
-        coloured.replace("\x1b[1;34m", "[claim: ")
-        .replace("\x1b[32m", "[premise: ")
-        .replace("\x1b[0m", "]")
-        == plain
-    )
+        tagged_words = [word for word in tagged if tagger.network.get_component_type(word) == part]
+        assert words == [word.surface for word in tagged_words] != []
+    for colour, mark in (("\x1b[1;34m", "[claim: "), ("\x1b[32m", "[premise: "), ("\x1b[0m", "]")):
+        coloured = coloured.replace(colour, mark)
+    assert coloured == plain
 
 
 def test_document_lengths_count_kept_components(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, execute: Execute
-) -> None:
+    corpus_with_topics, all_checkpoints_dir, tmp_path, execute
+):
     output = ["--work-dir", tmp_path, "-o", tmp_path / "lengths.csv"]
-    flags = [
-        "-i",
-        corpus_with_topics,
-        "--checkpoints",
-        all_checkpoints_dir,
-        "--device",
-        "cpu",
-        *output,
-    ]
+    flags = argv(
+        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *output
+    )
     assert main(["study", "lengths", "targer_essays", *map(str, flags)]) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     documents = execute().collection.documents.read_texts(
@@ -298,43 +218,25 @@ def test_document_lengths_count_kept_components(
     sizes = np.array(
         [sum(frequencies.values()) for frequencies in enrich_texts(texts, tagger, CPU)]
     )
-    expected = [
-        sizes.max(),
-        sizes.min(),
-        sizes.mean(),
-        np.median(sizes),
-        sizes.std(),
-        100 * (sizes == 0).mean(),
-    ]
+    expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std()]
+    expected.append(100 * (sizes == 0).mean())
     assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(
         expected, abs=0.01
     )
 
 
 def test_rank_changes_show_ranks_and_term_frequencies(
-    corpus_with_topics: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-    execute: Execute,
-    assert_fails: AssertFails,
-) -> None:
+    corpus_with_topics, all_checkpoints_dir, tmp_path, execute, assert_fails
+):
     (tmp_path / "qrels").write_text("1 0 a0-0 2\n1 0 elsewhere 0\n")
     output = ["--qrels", tmp_path / "qrels", "--work-dir", tmp_path, "-o", tmp_path / "changes.csv"]
-    flags = [
-        "-i",
-        corpus_with_topics,
-        "--checkpoints",
-        all_checkpoints_dir,
-        "--device",
-        "cpu",
-        *output,
-    ]
+    flags = argv(
+        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *output
+    )
     command = [*map(str, ["study", "rank-changes", "targer_essays", *flags])]
     assert main(command) == 0
-    table, stage = (
-        pd.read_csv(tmp_path / "changes.csv").set_index("docno"),
-        LexicalStage("dirichlet"),
-    )
+    table = pd.read_csv(tmp_path / "changes.csv").set_index("docno")
+    stage = LexicalStage("dirichlet")
     assert table["label"].dropna().to_dict() == {"a0-0": 2}
     terms = stage.get_index(execute().collection).analyse_query(
         execute(qid="1").topics["query"].item()
@@ -357,73 +259,34 @@ def test_rank_changes_show_ranks_and_term_frequencies(
     )
 
 
-def test_prepare_passages_labels_words_and_counts(
-    make_input: Callable[..., Path], tmp_path: Path, capsys: Capture
-) -> None:
+def test_prepare_passages_labels_words_and_counts(make_input, tmp_path, capsys):
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
+    unrelated = (
+        "we discuss something else here and use no word of it at all in fifteen words or more"
+    )
     arguments = [
-        {
-            **make_argument("a1", "Zoos are cruel", long),
-            "context": {"topic": "Should cages exist?"},
-        },
-        {
-            **make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"),
-            "context": {"discussionTitle": "Golf"},
-        },
-        {
-            **make_argument(
-                "a3",
-                "Golf",
-                "we discuss something else here and use no word of it at all in fifteen words or more",
-            )
-        },
+        make_argument("a1", "Zoos are cruel", long) | {"context": {"topic": "Should cages exist?"}},
+        make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos")
+        | {"context": {"discussionTitle": "Golf"}},
+        make_argument("a3", "Golf", unrelated),
         make_argument("a4", "Golf", "golf is too short"),
     ]
-    (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
+    qrels, run, work = (tmp_path / name for name in ("qrels", "run.txt", "work"))
+    qrels.write_text("1 0 a2 1\n1 0 elsewhere 0\n")
     # a1 is ranked below the pool depth
     pooled = [*(f"elsewhere{n}" for n in range(1, 50)), "a3", "a1"]
-    (tmp_path / "run.txt").write_text(
-        "".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1))
-    )
-    command = [
-        "prepare",
-        "passages",
-        "-i",
-        str(make_input(arguments=arguments)),
-        "--work-dir",
-        str(tmp_path / "work"),
-    ]
-    assert (
-        main(
-            [
-                *command,
-                "--exclude-qrels",
-                str(tmp_path / "qrels"),
-                "--exclude-run",
-                str(tmp_path / "run.txt"),
-            ]
-        )
-        == 0
-    )
-    table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
-    assert table[["docno", "number"]].to_numpy().tolist() == [
-        ["a1", 1],
-        ["a1", 2],
-        ["a2", 1],
-        ["a2", 2],
-        ["a3", 1],
-    ]
+    run.write_text(format_run_lines({"1": pooled}))
+    flags = argv("-i", make_input(arguments=arguments), "--work-dir", work)
+    assert_runs(main, "prepare passages", *flags, "--exclude-qrels", qrels, "--exclude-run", run)
+    table = pd.read_parquet(work / "passages" / "passages.parquet")
+    expected = [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
+    assert table[["docno", "number"]].to_numpy().tolist() == expected
     assert [len(passage.split()) for passage in table["passage"]] == [217, 66, 217, 66, 18]
     assert table["passage"][3].endswith("cruel!")  # URLs are removed
     assert table["discussion"].tolist() == ["should cages exist?"] * 2 + ["golf"] * 3
     assert [sorted(words) for words in table["topic"]] == [["cages"]] * 2 + [[]] * 3
-    assert [sorted(words) for words in table["conclusion"]] == [
-        ["zoo"],
-        ["cruel", "zoo"],
-        ["zoo"],
-        ["cruel", "zoo"],
-        [],
-    ]
+    expected = [["zoo"], ["cruel", "zoo"], ["zoo"], ["cruel", "zoo"], []]
+    assert [sorted(words) for words in table["conclusion"]] == expected
     assert table["judged"].tolist() == [False, False, True, True, False]
     assert table["pooled"].tolist() == [False] * 4 + [True]
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
@@ -434,8 +297,7 @@ def test_prepare_passages_labels_words_and_counts(
         ["unpooled", "topic", "2", "0.0", "24.3"], ["unpooled", "conclusion", "2", "0.0", "24.2"],
         ["unpooled", "both", "2", "0.0", "23.9"],
     ]  # fmt: skip
-    study = ["study", "passages", *command[2:], "-o", str(tmp_path / "passages.csv")]
-    assert main(study) == 0
+    assert_runs(main, "study passages", *flags, "-o", tmp_path / "passages.csv")
     counts = pd.read_csv(tmp_path / "passages.csv").set_index(["arguments", "documents"])["empty"]
     assert counts["15 words or more", "all"].tolist() == [3, 1, 1]
     assert counts["15 words or more, with a topic", "all"].tolist() == [2, 0, 0]

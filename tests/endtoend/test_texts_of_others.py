@@ -2,22 +2,20 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-from tests.conftest import Capture
 
 CONTROLS = "\x1b[31m \x07\x08 \u202e\u2066 \x9b31m \u2028 \x85 \r"
 PREMISE = f"zoos should be abolished because animals suffer {CONTROLS} in cages and children learn nothing"
 
 
 @pytest.fixture(scope="module")
-def hostile_input(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile_input(tmp_path_factory):
     """Directory with texts that have control characters, runs of two systems and judgments."""
-    directory: Path = tmp_path_factory.mktemp("input")
+    directory = tmp_path_factory.mktemp("input")
     arguments = [
         {
             "id": name,
@@ -35,16 +33,14 @@ def hostile_input(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def check_text(text: str) -> None:
+def check_text(text):
     assert text
     assert {character for character in text if not character.isprintable()} <= {"\n"}
 
 
 @pytest.mark.parametrize("docnos", [["a1"], ["a1", "a2"]])
 @pytest.mark.parametrize("system", ["bm25", "knrm"])
-def test_explanations_show_no_control_character(
-    system: str, docnos: list[str], hostile_input: Path, capsys: Capture
-) -> None:
+def test_explanations_show_no_control_character(system, docnos, hostile_input, capsys):
     command = ["explain", "-i", str(hostile_input), "--system", system, "--qid", "1"]
     command += [f"--docno={docno}" for docno in docnos]
     assert aragorn(command) == 0
@@ -53,7 +49,7 @@ def test_explanations_show_no_control_character(
     assert "Zoos \ufffd[31m" in output
 
 
-def test_report_shows_no_control_character(hostile_input: Path, tmp_path: Path) -> None:
+def test_report_shows_no_control_character(hostile_input, tmp_path):
     runs = str(tmp_path / "runs")
     flags = ["-i", str(hostile_input)]
     assert aragorn(["rank", *flags, "-o", runs, "--system", "bm25", "--system", "knrm"]) == 0
@@ -67,7 +63,7 @@ def test_report_shows_no_control_character(hostile_input: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "compare", "overlap"])
-def test_tables_show_no_control_character(verb: str, tmp_path: Path, capsys: Capture) -> None:
+def test_tables_show_no_control_character(verb, tmp_path, capsys):
     for name in ("t-x\x1b[31m\n\u202e.txt", "t-y\x9b.txt"):
         (tmp_path / name).write_text("1 Q0 a1 1 2 t\n1 Q0 a2 2 1 t\n")
     qrels = tmp_path / "sample.qrels"

@@ -4,18 +4,15 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from aragorn_training.__main__ import main
-from tests.conftest import KNRM_RECIPE, read_files
-from tests.endtoend.conftest import Command, ForkedProcess
+from tests.conftest import KNRM_RECIPE, argv, read_files, run_process
+from tests.endtoend.conftest import ForkedProcess
 
 # validates every fifth step
 SETTINGS = "dropout = 0.0\n[training]\nmax_steps = 20\nmicro_batch_size = 8"
@@ -23,35 +20,27 @@ RECIPE = KNRM_RECIPE.replace("[training]", SETTINGS)
 
 
 @pytest.fixture
-def fit(work_dir: Path, tmp_path: Path) -> Command:
-    """Return a function that copies the working directory, and returns the command that trains
-    there for 20 steps."""
+def fit(work_dir, tmp_path):
+    """Return a function that copies the working directory."""
 
-    def arguments(directory: str) -> list[str]:
+    def arguments(directory):
         (tmp_path / "knrm.toml").write_text(RECIPE)
         shutil.copytree(work_dir, tmp_path / directory, dirs_exist_ok=True)
-        return [
-            "fit",
-            str(tmp_path / "knrm.toml"),
-            "--work-dir",
-            str(tmp_path / directory),
-            "--device",
-            "cpu",
-        ]
+        return argv(
+            "fit", tmp_path / "knrm.toml", "--work-dir", tmp_path / directory, "--device cpu"
+        )
 
     return arguments
 
 
 @contextmanager
-def run_pair(arguments: list[str], log: Path) -> Iterator[list[ForkedProcess]]:
+def run_pair(arguments, log):
     """Fork two training processes with the environment variables of torchrun; kill them at the end
     of the `with` block."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    variables, processes = (
-        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"},
-        [],
-    )
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    processes = []
     with pytest.MonkeyPatch.context() as patch, log.open("wb") as stream:
         for rank in "01":
             for name, value in {**variables, "RANK": rank, "LOCAL_RANK": rank}.items():
@@ -67,30 +56,21 @@ def run_pair(arguments: list[str], log: Path) -> Iterator[list[ForkedProcess]]:
             item.process.join()
 
 
-def read_log(directory: Path) -> list[dict[str, float]]:
-    """Read the rows of the training log in a working directory; return no rows if there is no log
-    yet."""
+def read_log(directory):
+    """Read the rows of the training log in a working directory."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
 
 @pytest.mark.slow
-def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_path: Path) -> None:
-    torchrun = [
+def test_two_killed_processes_resume_and_equal_one_process(fit, tmp_path):
+    torchrun = argv(
         sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "aragorn_training",
-    ]
+        "-m torch.distributed.run --standalone --nproc-per-node 2 -m aragorn_training",
+    )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [*torchrun, *fit("whole")]
-    done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_process(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert main(fit("one")) == 0
     single, pair = read_log(tmp_path / "one"), read_log(tmp_path / "whole")

@@ -3,7 +3,6 @@ messages on invalid inputs."""
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,15 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.tasks.distillation import DistillationSpec
 from aragorn_training.tasks.pairs import PairwiseSpec
-from tests.conftest import KNRM_RECIPE, REAL_DATA, count_colours, read_files
-from tests.endtoend.conftest import AssertFails, Command, MakeRetrieval
+from tests.conftest import (
+    KNRM_RECIPE,
+    REAL_DATA,
+    argv,
+    assert_runs,
+    count_colours,
+    read_files,
+    write_topics,
+)
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim does not close text files of vectors.
@@ -36,21 +42,15 @@ UNCLOSED = pytest.mark.filterwarnings(
 
 
 @pytest.fixture
-def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
+def fit(work_dir, write_recipe):
     """Return a function that writes a recipe (default: KNRM's), and returns the command that trains
     it."""
-    return lambda text=KNRM_RECIPE, *flags: [
-        "fit",
-        write_recipe(text),
-        "--work-dir",
-        str(work_dir),
-        "--device",
-        "cpu",
-        *flags,
-    ]
+    return lambda text=KNRM_RECIPE, *flags: argv(
+        "fit", write_recipe(text), "--work-dir", work_dir, "--device cpu", *flags
+    )
 
 
-def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> None:
+def test_tables_hold_arguments_and_their_negatives(prepared_work_dir):
     for part, negatives in (("train", 1), ("validation", 20)):
         words, pieces = (
             pd.read_parquet(prepared_work_dir / f"{part}.{unit}.parquet")
@@ -81,16 +81,11 @@ def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> N
     assert count_colours((prepared_work_dir / "premise-lengths.png").read_bytes()) > 50
 
 
-def test_tables_do_not_depend_on_the_order_of_arguments(corpus: Path, tmp_path: Path) -> None:
+def test_tables_do_not_depend_on_the_order_of_arguments(corpus, tmp_path):
     arguments, tables = json.loads((corpus / "args-me.json").read_text())["arguments"], []
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
     for source, work in ((corpus, tmp_path / "first"), (tmp_path, tmp_path / "reversed")):
-        assert (
-            main(
-                ["prepare", "pairs", "-i", str(source), "--work-dir", str(work), "--sample", "500"]
-            )
-            == 0
-        )
+        assert_runs(main, "prepare pairs -i", source, "--work-dir", work, "--sample 500")
         tables.append(
             {name: data for name, data in read_files(work).items() if name.endswith(".parquet")}
         )
@@ -98,12 +93,10 @@ def test_tables_do_not_depend_on_the_order_of_arguments(corpus: Path, tmp_path: 
 
 
 def test_hard_negatives_share_words_with_the_conclusion(
-    corpus: Path, prepared_work_dir: Path, work_dir: Path, fit: Command, assert_fails: AssertFails
-) -> None:
-    train, prepare = (
-        fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n'),
-        ["prepare", "pairs", "-i", str(corpus)],
-    )
+    corpus, prepared_work_dir, work_dir, fit, assert_fails
+):
+    train = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n')
+    prepare = ["prepare", "pairs", "-i", str(corpus)]
     assert_fails(3, "run `aragorn-training prepare pairs -i INPUT", *train)
     assert main([*prepare, "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]) == 0
     # other files are unchanged
@@ -111,37 +104,28 @@ def test_hard_negatives_share_words_with_the_conclusion(
     hard_negatives = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
     assert hard_negatives["docno"].tolist() == pairs.index.tolist()
-    conclusions, negatives = (
-        pairs["normalised_conclusion"],
-        pairs.loc[hard_negatives["unrelated_docno"]],
-    )
+    conclusions = pairs["normalised_conclusion"]
+    negatives = pairs.loc[hard_negatives["unrelated_docno"]]
     assert (conclusions.to_numpy() != negatives["normalised_conclusion"].to_numpy()).all()
     texts = zip(conclusions, negatives["premise"], strict=True)
     assert all({*conclusion.split()} & {*premise.split()} for conclusion, premise in texts)
     recipe = Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec())
     tokeniser = build_network(recipe, work_dir / "vectors", work_dir).tokeniser
     hard = load_training_pairs(work_dir, "words", tokeniser, "dirichlet")
-    assert (
-        hard_negatives["docno"].to_numpy()[hard.negatives].tolist()
-        == hard_negatives["unrelated_docno"].tolist()
-    )
+    expected = hard_negatives["unrelated_docno"].tolist()
+    assert hard_negatives["docno"].to_numpy()[hard.negatives].tolist() == expected
     assert main([*prepare, "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     assert_fails(3, "unrelated.parquet: built from other tables", *train)
 
 
 @pytest.mark.parametrize("method", ["", "word2vec", "fasttext"])
-def test_word_vectors_are_reproducible(method: str, work_dir: Path, tmp_path: Path) -> None:
+def test_word_vectors_are_reproducible(method, work_dir, tmp_path):
     flags = ["--work-dir", str(work_dir), "--minimum-frequency", "2", "--dimensions", "20"]
     flags += ["--surface-tokens", method] if method else []
-    folder, copy = (
-        work_dir / word_vectors.get_default_folder_name(method or None),
-        tmp_path / "again",
-    )
-    assert (
-        main(["prepare", "vectors", *flags])
-        == main(["prepare", "vectors", *flags, "-o", str(copy)])
-        == 0
-    )
+    folder = work_dir / word_vectors.get_default_folder_name(method or None)
+    copy = tmp_path / "again"
+    assert_runs(main, "prepare vectors", *flags)
+    assert_runs(main, "prepare vectors", *flags, "-o", copy)
     assert read_files(copy) == read_files(folder)
     vocabulary, vectors = word_vectors.load_vectors(folder)
     assert vectors.shape == (len(vocabulary.terms), 20)
@@ -156,7 +140,7 @@ def test_word_vectors_are_reproducible(method: str, work_dir: Path, tmp_path: Pa
 
 @UNCLOSED
 @pytest.mark.parametrize("file_format", ["glove", "word2vec", "binary"])
-def test_vectors_are_read_from_files(file_format: str, work_dir: Path, tmp_path: Path) -> None:
+def test_vectors_are_read_from_files(file_format, work_dir, tmp_path):
     from gensim.models.keyedvectors import KeyedVectors
 
     table, file = KeyedVectors(3), tmp_path / ("v.bin" if file_format == "binary" else "v.txt")
@@ -166,16 +150,9 @@ def test_vectors_are_read_from_files(file_format: str, work_dir: Path, tmp_path:
     table.save_word2vec_format(
         str(file), binary=file_format == "binary", write_header=file_format != "glove"
     )
-    flags = [
-        "--from-file",
-        str(file),
-        "--dimensions",
-        "3",
-        "--minimum-frequency",
-        "2",
-        "-o",
-        str(tmp_path / "output"),
-    ]
+    flags = argv(
+        "--from-file", file, "--dimensions 3 --minimum-frequency 2 -o", tmp_path / "output"
+    )
     assert main(["prepare", "vectors", "--work-dir", str(work_dir), *flags]) == 0
     vocabulary, vectors = word_vectors.load_vectors(tmp_path / "output")
     assert "unseen-word" not in vocabulary.terms
@@ -192,22 +169,10 @@ def test_vectors_are_read_from_files(file_format: str, work_dir: Path, tmp_path:
         ("4 five 6", "not a word2vec or GloVe file"),
     ],
 )
-def test_unsuitable_vector_files_are_refused(
-    line: str, message: str, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+def test_unsuitable_vector_files_are_refused(line, message, work_dir, tmp_path, assert_fails):
     (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
-    assert_fails(
-        3,
-        message,
-        "prepare",
-        "vectors",
-        "--work-dir",
-        work_dir,
-        "--from-file",
-        tmp_path / "v.txt",
-        "-o",
-        tmp_path / "v",
-    )
+    command = argv("prepare vectors --work-dir", work_dir, "--from-file", tmp_path / "v.txt")
+    assert_fails(3, message, *command, "-o", tmp_path / "v")
 
 
 @pytest.mark.parametrize(
@@ -224,15 +189,7 @@ def test_unsuitable_vector_files_are_refused(
         ("= 0.01", "= 1e20\nmax_steps = 2", 7, "step 2: the loss is"),
     ],
 )
-def test_unsuitable_recipes_fail(
-    old: str,
-    new: str,
-    code: int,
-    message: str,
-    fit: Command,
-    work_dir: Path,
-    assert_fails: AssertFails,
-) -> None:
+def test_unsuitable_recipes_fail(old, new, code, message, fit, work_dir, assert_fails):
     text = KNRM_RECIPE.replace("validations_per_epoch = 3", "validations_per_epoch = 1").replace(
         old, new
     )
@@ -240,64 +197,43 @@ def test_unsuitable_recipes_fail(
     assert not (work_dir / "checkpoints").exists()
 
 
-def test_other_directories_are_not_replaced(
-    fit: Command, tmp_path: Path, assert_fails: AssertFails
-) -> None:
+def test_other_directories_are_not_replaced(fit, tmp_path, assert_fails):
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
-    assert_fails(
-        5,
-        "not a checkpoint directory; choose another --output",
-        *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")),
-    )
+    message = "not a checkpoint directory; choose another --output"
+    assert_fails(5, message, *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
     assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
-def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
-    assert (
-        main(
-            [
-                "prepare",
-                "pairs",
-                "-i",
-                str(REAL_DATA / "touche-2020/input"),
-                "--work-dir",
-                str(tmp_path / "w"),
-            ]
-        )
-        == 0
+def test_real_excerpt_has_the_published_split(tmp_path):
+    assert_runs(
+        main, "prepare pairs -i", REAL_DATA / "touche-2020/input", "--work-dir", tmp_path / "w"
     )
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
 
 
-def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Command) -> None:
+def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir, fit):
     text = ONE_EPOCH.replace("knrm", "snrm").replace(
         "dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true"
     )
-    assert (
-        main(
-            fit(
-                f"{text}l1_weight = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak_label_weight = 0.3\n"
-            )
-        )
-        == 0
+    text += (
+        "l1_weight = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak_label_weight = 0.3\n"
     )
+    assert main(fit(text)) == 0
     directory = work_dir / "checkpoints" / "mine"
     metrics = json.loads((directory / "metrics.json").read_text())
     assert metrics["validation"]["recall@100 (full collection)"] > 20
-    assert (
-        metrics["best epoch"]
-        == max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])["epoch"]
-    )
+    expected = max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])["epoch"]
+    assert metrics["best epoch"] == expected
     recipe = json.loads((directory / "provenance.json").read_text())["recipe"]
     assert recipe["clusters"] == {"threshold": 0.4, "rarity_exponent": 1.0}
     checkpoint = load_checkpoint(directory)
     queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser, CandidateSettings())
-    vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), "cpu"))  # type: ignore[operator]
+    vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), "cpu"))
     assert metrics["validation"]["query sparsity"] == pytest.approx(
         100 * float((vectors == 0).double().mean()), abs=0.01
     )
@@ -305,7 +241,7 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
 
 
 @pytest.fixture
-def debates(corpus_with_topics: Path) -> Path:
+def debates(corpus_with_topics):
     """Give each argument a debate title: its conclusion and enough further words that the title
     paraphrases no topic."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
@@ -318,47 +254,18 @@ def debates(corpus_with_topics: Path) -> Path:
 
 
 @pytest.fixture
-def prepare(debates: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
+def prepare(debates, all_checkpoints_dir, work_dir):
     """Return a function that returns the command that prepares the teacher's scores of 8 documents
     for each of 60 titles."""
-    paths = [
-        "-i",
-        str(debates),
-        "--work-dir",
-        str(work_dir),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-        "--device",
-        "cpu",
-    ]
-    return lambda *flags: [
-        "prepare",
-        "distillation",
-        *paths,
-        "--titles",
-        "60",
-        "--documents",
-        "8",
-        *flags,
-    ]
-
-
-def write_topics(file: Path, titles: list[str]) -> None:
-    body = "".join(
-        f"<topic><number>{n}</number><title>{title}</title></topic>"
-        for n, title in enumerate(titles, 1)
+    paths = argv(
+        "-i", debates, "--work-dir", work_dir, "--checkpoints", all_checkpoints_dir, "--device cpu"
     )
-    file.write_text(f"<topics>{body}</topics>")
+    return lambda *flags: argv("prepare distillation", *paths, "--titles 60 --documents 8", *flags)
 
 
 def test_scores_are_those_of_the_teachers_ranking(
-    prepare: Command,
-    debates: Path,
-    work_dir: Path,
-    make_retrieval: MakeRetrieval,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-) -> None:
+    prepare, debates, work_dir, make_retrieval, all_checkpoints_dir, tmp_path
+):
     assert main(prepare("--teacher", "dirichlet")) == 0  # caches rankings of other titles
     assert main(prepare("--teacher", "dirichlet", "--seed", "3", "--overwrite")) == 0
     table, manifest = load_table(work_dir)
@@ -369,10 +276,8 @@ def test_scores_are_those_of_the_teachers_ranking(
     single_topic = Path(shutil.copytree(debates, tmp_path / "single"))
     write_topics(single_topic / "topics.xml", [title])
     retrieval = make_retrieval(single_topic, checkpoints=all_checkpoints_dir)
-    ranking, rows = (
-        retrieval.rank(FUSION_CANDIDATES["dirichlet"]),
-        table[table["topic"] == title],
-    )
+    ranking = retrieval.rank(FUSION_CANDIDATES["dirichlet"])
+    rows = table[table["topic"] == title]
     # half of the rows are the top ranks
     assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()
     pd.testing.assert_series_equal(
@@ -384,9 +289,7 @@ def test_scores_are_those_of_the_teachers_ranking(
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
 
-def test_topics_are_excluded_and_faults_keep_the_table(
-    prepare: Command, debates: Path, work_dir: Path, assert_fails: AssertFails
-) -> None:
+def test_topics_are_excluded_and_faults_keep_the_table(prepare, debates, work_dir, assert_fails):
     flags = ["--teacher", "dirichlet"]
     assert main(prepare(*flags)) == 0
     titles, excluded = load_table(work_dir)[0]["topic"].unique(), debates / "excluded.xml"
@@ -405,7 +308,7 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         DistillationSpec().build_task(
             Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU
-        )  # type: ignore[arg-type]
+        )
     assert_fails(2, "did you mean 'dirichlet'?", *prepare("--teacher", "dirichlett"))
     (debates / "args-me.json").write_text(
         (debates / "args-me.json").read_text().replace("discussionTitle", "title")

@@ -4,11 +4,9 @@ encoded before."""
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -18,7 +16,6 @@ from aragorn.engine.base import CPU
 from aragorn.index import dense
 from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset
-from aragorn.io.document_store import Corpus
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.collection import CorpusFrame
 from aragorn.pipeline.component import iter_components
@@ -29,28 +26,24 @@ from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import SAMPLE, open_searcher
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
-RECORD_SIZE = 16 + 2 * 384
 CHECKPOINTS, STAGE = CheckpointStore(CHECKPOINT_DIR), get_system("fusion").stage
-Answers = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     """Return a part of the sample that is encoded in seconds."""
     return CorpusFrame(Dataset(SAMPLE).documents.iloc[::9].reset_index(drop=True))
 
 
 @pytest.fixture(autouse=True)
-def small_vector_shards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_vector_shards(monkeypatch):
     """Append vectors often, and restore the number of threads."""
     monkeypatch.setattr(dense, "SHARD_SIZE", 8)
     yield
     torch.set_num_threads(1)
 
 
-def ask(
-    corpus: Corpus, cache_dir: Path, questions: Sequence[str] = QUESTIONS, threads: int = 1
-) -> Answers:
+def ask(corpus, cache_dir, questions=QUESTIONS, threads=1):
     """Return the complete ranking of each question as text; `threads` questions are asked at a
     time."""
     with (
@@ -65,27 +58,27 @@ def ask(
     }
 
 
-def build_index(corpus: Corpus, cache_dir: Path) -> None:
+def build_index(corpus, cache_dir):
     with open_cache(cache_dir, Path()) as cache:
         build_indexes(
             [*iter_components(STAGE)], DatasetRetrieval(corpus, Session(CHECKPOINTS, CPU, cache))
         )
 
 
-def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:
+def ask_until_killed(corpus, cache_dir):
     append = VectorStore.append
 
-    def append_and_die(store: VectorStore, keys: Sequence[bytes], vectors: np.ndarray) -> None:
+    def append_and_die(store, keys, vectors):
         if len(store.parts.get_names()) > 2:
             (store.parts.path / ".part.0-1-00000002.part").write_bytes(b"incomplete")
             os.kill(os.getpid(), signal.SIGKILL)
         append(store, keys, vectors)
 
-    VectorStore.append = append_and_die  # type: ignore[method-assign]
+    VectorStore.append = append_and_die
     ask(corpus, cache_dir)
 
 
-def start_and_kill(corpus: Corpus, cache_dir: Path) -> None:
+def start_and_kill(corpus, cache_dir):
     """Start a process that is killed when it has appended three parts."""
     process = multiprocessing.get_context("fork").Process(
         target=ask_until_killed, args=(corpus, cache_dir)
@@ -96,7 +89,7 @@ def start_and_kill(corpus: Corpus, cache_dir: Path) -> None:
     assert len(read_vectors(cache_dir)) > 16
 
 
-def read_vectors(cache_dir: Path) -> dict[bytes, bytes]:
+def read_vectors(cache_dir):
     """Map the key of each vector to its bytes."""
     [folder] = cache_dir.glob("vectors-*")
     store = VectorStore(Parts(folder), 384)
@@ -113,16 +106,14 @@ def read_vectors(cache_dir: Path) -> dict[bytes, bytes]:
 
 
 @pytest.fixture(scope="module")
-def cold(
-    corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Answers, dict[bytes, bytes]]:
+def cold(corpus, tmp_path_factory):
     """Ask the questions one after another, with an empty cache; return the answers and the
     vectors."""
     cache_dir = tmp_path_factory.mktemp("cold")
     return ask(corpus, cache_dir), read_vectors(cache_dir)
 
 
-PREPARATIONS: dict[str, Callable[[Corpus, Path], object]] = {
+PREPARATIONS = {
     "killed": start_and_kill,
     "indexed": build_index,
     "other topics first": lambda corpus, cache_dir: ask(
@@ -134,9 +125,7 @@ PREPARATIONS: dict[str, Callable[[Corpus, Path], object]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PREPARATIONS)
-def test_answers_and_vectors_equal_those_of_an_empty_cache(
-    name: str, corpus: Corpus, cold: tuple[Answers, dict[bytes, bytes]], tmp_path: Path
-) -> None:
+def test_answers_and_vectors_equal_those_of_an_empty_cache(name, corpus, cold, tmp_path):
     PREPARATIONS[name](corpus, tmp_path)
     answers, vectors = ask(corpus, tmp_path, threads=4), read_vectors(tmp_path)
     assert answers == cold[0]

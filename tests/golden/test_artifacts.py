@@ -2,7 +2,6 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from aragorn.cache import CHECKSUM_SIZE
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.output.runs import format_run
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
@@ -24,7 +22,7 @@ RANKINGS = {
 }  # fmt: skip
 
 
-def hash_artifacts(directory: Path) -> dict[str, str]:
+def hash_artifacts(directory):
     """Hash all artifacts except rankings and conclusions; a database is hashed by its rows."""
     hashes = {}
     for store in filter(Path.is_dir, directory.iterdir()):
@@ -46,9 +44,7 @@ def hash_artifacts(directory: Path) -> dict[str, str]:
     }
 
 
-def test_artifact_bytes(
-    make_input: Callable[..., Path], make_retrieval: Callable[..., DatasetRetrieval], tmp_path: Path
-) -> None:
+def test_artifact_bytes(make_input, make_retrieval, tmp_path):
     premises = [f"{FILLER} {'zoos ' * index}cost {index} coins" for index in range(5)]
     conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # full-width letter
     documents = [

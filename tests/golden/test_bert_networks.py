@@ -4,16 +4,14 @@ import json
 
 import pytest
 import torch
-from torch import Tensor
 
 from aragorn.models.layers import build_histogram, cosine
-from aragorn.models.ranker import Ranker
 from aragorn.models.rankers.cedr_drmm import CEDRDRMM
 from aragorn.models.rankers.cedr_knrm import CEDRKNRM
 from aragorn.models.rankers.vanilla_bert import VanillaBERT
 from tests.golden.test_word_networks import DATA, assert_close, load
 
-HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
+HEADS = {
     "vanilla_bert": (VanillaBERT, {"linear": "head"}),
     "cedr_knrm": (CEDRKNRM, {"linear": "head"}),
     "cedr_drmm": (CEDRDRMM, {"fc1": "head.hidden", "fc2": "head.out"}),
@@ -23,17 +21,12 @@ BATCHES = ("short", "split", "edge", "emptyq")
 AS_IF_ALONE = {"short": [0, 3], "split": [0, 4], "edge": [1], "emptyq": [0, 1]}
 
 
-def build(name: str) -> tuple[Ranker, dict[str, Tensor], dict[str, Tensor]]:
+def build(name):
     weights, inputs, expected = load(name)
     meta = json.loads((DATA / name / "arrays.json").read_text())["meta"]
     ranker_class, heads = HEADS[name]
-    ranker = (
-        ranker_class(
-            ranker_class.Config(bert=meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])
-        )
-        .double()
-        .eval()
-    )
+    config = ranker_class.Config(bert=meta["bert_config"], cls=meta["cls_id"], sep=meta["sep_id"])
+    ranker = ranker_class(config).double().eval()
     state = {f"encoder.{key}": value for key, value in weights.items() if key.startswith("bert.")}
     for ours, theirs in heads.items():
         state |= {f"{ours}.{part}": weights[f"{theirs}.{part}"] for part in ("weight", "bias")}
@@ -41,7 +34,7 @@ def build(name: str) -> tuple[Ranker, dict[str, Tensor], dict[str, Tensor]]:
     return ranker, inputs, expected
 
 
-def read_pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def read_pairs(inputs, batch):
     query, document = inputs[f"{batch}.query_ids"], inputs[f"{batch}.doc_ids"]
     return query.clamp(min=0), query >= 0, document.clamp(min=0), document >= 0
 
@@ -50,7 +43,7 @@ def read_pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, T
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("padded", [True, False])
-def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) -> None:
+def test_scores_do_not_depend_on_the_batch(name, batch, padded):
     ranker, inputs, expected = build(name)
     scores = expected[f"{batch}.score_alone_f64"]
     query, query_mask, *document = read_pairs(inputs, batch)
@@ -67,7 +60,7 @@ def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) 
 @torch.no_grad()
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_cls_similarities_and_histograms(name: str, batch: str) -> None:
+def test_cls_similarities_and_histograms(name, batch):
     ranker, inputs, expected = build(name)
     query, query_mask, document, document_mask = read_pairs(inputs, batch)
     encoded, rows = ranker.encoder(query, query_mask, document, document_mask), AS_IF_ALONE[batch]

@@ -1,7 +1,6 @@
 """DeepCT compared with values of the reference code."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +9,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
-from torch import Tensor
 
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.models.taggers.deepct import DeepCT, compute_passage_frequencies
-from aragorn.text.passages import Passage, WordPiecePassageTokeniser
+from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn_training.tasks.term_weighting import (
     build_piece_targets,
     label_words,
@@ -22,26 +20,24 @@ from aragorn_training.tasks.term_weighting import (
 )
 from tests.golden.test_word_networks import DATA, load
 
-TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
+TEXT = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24
 
 
-def reader() -> WordPiecePassageTokeniser:
+def reader():
     vocabulary = {piece: token_id for token_id, piece in enumerate(TEXT["vocabulary"])}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = (
-        BertNormalizer(lowercase=True),
-        BertPreTokenizer(),
-    )
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
     return WordPiecePassageTokeniser(tokenizer, 1000, LENGTH - 2)
 
 
-def passages() -> list[Passage]:
+def passages():
     # the reference reads an empty text as "."
     return [reader().encode(text or ".") for text in TEXT["texts"]]
 
 
-def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
+def network():
     weights, inputs, expected = load("deepct")
     bert = json.loads((DATA / "deepct" / "arrays.json").read_text())["meta"]["bert_config"]
     deepct = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, pieces=LENGTH - 2)).double().eval()
@@ -56,7 +52,7 @@ def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
     return deepct, inputs, expected
 
 
-def strip_special_tokens(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def strip_special_tokens(inputs):
     """Return ids, mask and targets without [CLS] and [SEP], which the network inserts itself."""
     size = inputs["input_mask"].sum(1, keepdim=True) - 2
     mask = torch.arange(LENGTH - 2) < size
@@ -64,7 +60,7 @@ def strip_special_tokens(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Ten
     return inputs["input_ids"][:, 1:-1].long() * mask, mask, targets[:, 1:-1]
 
 
-def assert_close(actual: Tensor, expected: Tensor) -> None:
+def assert_close(actual, expected):
     """Assert equality to 1e-6 of the largest expected value, since the reference computes in
     float32."""
     torch.testing.assert_close(
@@ -72,7 +68,7 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
     )
 
 
-def test_word_pieces_and_targets() -> None:
+def test_word_pieces_and_targets():
     _, inputs, _ = load("deepct")
     ids, mask, targets = strip_special_tokens(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
@@ -85,17 +81,15 @@ def test_word_pieces_and_targets() -> None:
 @pytest.mark.parametrize(
     ("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True))
 )
-def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
+def test_targets_of_word_pieces(inputs, expected):
     pieces, recall = inputs
     passage = reader().encode(" ".join(pieces).replace(" ##", ""))
     targets = build_piece_targets(passage, label_words(passage, recall))
-    assert [
-        np.where(targets < 0, 0, targets).tolist(),
-        (targets >= 0).astype(int).tolist(),
-    ] == expected[:2]
+    actual = [np.where(targets < 0, 0, targets).tolist(), (targets >= 0).astype(int).tolist()]
+    assert actual == expected[:2]
 
 
-def test_predictions() -> None:
+def test_predictions():
     deepct, inputs, expected = network()
     ids, mask, targets = strip_special_tokens(inputs)
     with torch.no_grad():
@@ -107,12 +101,12 @@ def test_predictions() -> None:
             )
 
 
-def test_loss_and_gradients() -> None:
+def test_loss_and_gradients():
     deepct, inputs, expected = network()
     ids, mask, targets = strip_special_tokens(inputs)
     loss = sum_squared_error(deepct(ids, mask), targets) / (targets >= 0).sum()
     assert_close(loss.detach().reshape(1), expected["loss_f32"])
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     for ours, theirs in {
         "linear.weight": "tw_output_weights", "linear.bias": "tw_output_bias",
         "encoder.bert.encoder.layer.11.output.dense.weight": "bert.encoder.layer.11.output.dense.weight",
@@ -121,9 +115,9 @@ def test_loss_and_gradients() -> None:
 
 
 @pytest.mark.parametrize("scale", [100, 10])
-def test_frequencies(scale: int) -> None:
+def test_frequencies(scale):
     for line, expected in zip(TEXT["prediction_lines"], TEXT[f"tf_none_{scale}"], strict=True):
-        words: list[TokenAnnotation] = []
+        words = []
         for piece, weight in (pair.split() for pair in line.split("\t")):
             if piece.startswith("##"):
                 words[-1] = words[-1]._replace(surface=words[-1].surface + piece[2:])

@@ -2,15 +2,12 @@
 CONTRIBUTING.md)."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from aragorn.models.layers import build_histogram, cosine, get_known_mask
-from aragorn.models.ranker import Ranker
 from aragorn.models.rankers.conv_knrm import ConvKNRM
 from aragorn.models.rankers.drmm import DRMM
 from aragorn.models.rankers.gru import GRU
@@ -19,61 +16,54 @@ from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.tasks.pairs import hinge_loss
 
 DATA = Path(__file__).parent / "data"
-Tensors = dict[str, Tensor]
 
 
-def load(name: str) -> tuple[Tensors, Tensors, Tensors]:
+def load(name):
     weights, inputs, expected = (
         load_file(DATA / name / f"{part}.safetensors") for part in ("weights", "inputs", "expected")
     )
     return {k: v.double() for k, v in weights.items()}, inputs, expected
 
 
-def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
+def assert_close(actual, expected, tolerance=1e-9):
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
-def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+def convert_ids(golden):
     """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an
     unknown word before it."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     return torch.where(golden > 0, golden + 1, torch.where(inside, 1, 0)), inside
 
 
-def build(ranker: Ranker, weights: Tensors, **state: Tensor) -> Any:
+def build(ranker, weights, **state):
     """Load word vectors and linear layer from the reference's `weights` into a ranker, and its
     further weights from `state`."""
     linear = {name: value for name, value in weights.items() if name.startswith("linear.")}
     # Row 0 of golden word vectors, which padding and unknown words share, becomes a row of zeros
     # for each.
-    vectors = torch.cat(
-        [
-            torch.zeros(2, weights["embedding"].shape[1], dtype=torch.float64),
-            weights["embedding"][1:],
-        ]
-    )
+    empty = torch.zeros(2, weights["embedding"].shape[1], dtype=torch.float64)
+    vectors = torch.cat([empty, weights["embedding"][1:]])
     ranker.double().eval().load_state_dict({"embedding.weight": vectors, **linear, **state})
     return ranker
 
 
 @pytest.fixture
-def knrm() -> tuple[KNRM, Tensors, Tensors]:
+def knrm():
     weights, inputs, expected = load("knrm_plain")
     return build(KNRM(KNRM.Config(vocabulary=81, dimensions=12)), weights), inputs, expected
 
 
-def test_knrm_scores_and_features(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
+def test_knrm_scores_and_features(knrm):
     network, inputs, expected = knrm
     query, document = convert_ids(inputs["query_ids"]), convert_ids(inputs["doc_ids"])
     assert_close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    assert_close(
-        network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)),
-        expected["features_f64"],
-    )
+    masks = get_known_mask(*query), get_known_mask(*document)
+    assert_close(network.pooling.pool(similarity, *masks), expected["features_f64"])
 
 
-def test_knrm_gradients(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
+def test_knrm_gradients(knrm):
     network, inputs, expected = knrm
     query, *documents = (
         convert_ids(inputs[name]) for name in ("query_ids", "doc_ids", "neg_doc_ids")
@@ -87,7 +77,7 @@ def test_knrm_gradients(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
     assert_close(gradients["linear.bias"], expected["grad.dense.bias"])
 
 
-def test_gru_scores_and_vectors() -> None:
+def test_gru_scores_and_vectors():
     weights, inputs, expected = load("gru_siamese")
     state = {}
     for ours, theirs in (("forward_rnn", "fw"), ("backward_rnn", "bw")):
@@ -107,7 +97,7 @@ def test_gru_scores_and_vectors() -> None:
     )
 
 
-def test_drmm_scores_and_histograms() -> None:
+def test_drmm_scores_and_histograms():
     weights, inputs, expected = load("drmm")
     network = DRMM(DRMM.Config(vocabulary=82, dimensions=16, smoothing=1e-5)).double().eval()
     state = {
@@ -132,7 +122,7 @@ def test_drmm_scores_and_histograms() -> None:
 
 
 @pytest.mark.parametrize("bins", [1024, 30, 11, 5])
-def test_drmm_bins_of_single_similarities(bins: int) -> None:
+def test_drmm_bins_of_single_similarities(bins):
     _, inputs, expected = load("drmm")
     similarity = inputs["unit.similarities"][:, None, None]
     histogram = build_histogram(
@@ -141,14 +131,14 @@ def test_drmm_bins_of_single_similarities(bins: int) -> None:
     assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
 
 
-def test_conv_knrm_scores_and_features() -> None:
+def test_conv_knrm_scores_and_features():
     weights, inputs, expected = load("conv_knrm_plain")
     state = {}
     for index, name in enumerate(("conv_uni", "conv_bi", "conv_tri")):
         state[f"convolutions.{index}.weight"] = weights[f"{name}.weight"].squeeze(1).transpose(1, 2)
         state[f"convolutions.{index}.bias"] = weights[f"{name}.bias"]
     network = build(ConvKNRM(ConvKNRM.Config(vocabulary=81, dimensions=12)), weights, **state)
-    features: list[Tensor] = []
+    features = []
     network.linear.register_forward_pre_hook(lambda module, values: features.append(values[0]))
     scores = network(*convert_ids(inputs["query_ids"]), *convert_ids(inputs["doc_ids"]))
     rows = [0, 7]  # in the others the reference also counts n-grams of padding
@@ -160,16 +150,14 @@ def test_conv_knrm_scores_and_features() -> None:
 SNRM_NAMES, SNRM_TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
 
 
-def convert_snrm_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+def convert_snrm_ids(golden):
     """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a
     vector like other words."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
 
 
-def build_snrm(
-    name: str, *, padded: bool = False
-) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
+def build_snrm(name, *, padded=False):
     weights, inputs, expected = load(name)
     convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
                     if key.startswith("conv.")]  # fmt: skip
@@ -193,13 +181,11 @@ def build_snrm(
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", SNRM_NAMES)
-def test_representations_and_scores(name: str) -> None:
+def test_representations_and_scores(name):
     network, inputs, expected = build_snrm(name)
     for text in SNRM_TEXTS:
-        assert_close(
-            network.encode(*convert_snrm_ids(inputs[f"{text}_ids"])),
-            expected[f"paper_{text}_repr_f64"],
-        )
+        vectors = network.encode(*convert_snrm_ids(inputs[f"{text}_ids"]))
+        assert_close(vectors, expected[f"paper_{text}_repr_f64"])
     dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
     assert_close(
         network(*convert_snrm_ids(inputs["query_ids"]), *convert_snrm_ids(inputs["doc1_ids"])), dot
@@ -210,7 +196,7 @@ def test_representations_and_scores(name: str) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", SNRM_NAMES)
 @pytest.mark.parametrize("text", SNRM_TEXTS)
-def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
+def test_padded_representations_equal_the_reference(name, text):
     network, inputs, expected = build_snrm(name, padded=True)
     token_ids, mask = convert_snrm_ids(inputs[f"{text}_ids"])
     full = mask.all(1)  # for other texts the reference also counts windows of padding

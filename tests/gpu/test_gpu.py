@@ -20,7 +20,7 @@ INPUTS = (*pad(generate_texts(1, 40, 10)), *pad(generate_texts(2, 40, 60)))
     "name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"]
 )
 @torch.no_grad()
-def test_float16_scores_are_close_to_float32(name: str) -> None:
+def test_float16_scores_are_close_to_float32(name):
     ranker = build(name).float()
     expected = ranker(*INPUTS)
     ranker = deepcopy(ranker).cuda()
@@ -35,7 +35,7 @@ def test_float16_scores_are_close_to_float32(name: str) -> None:
 
 @pytest.mark.parametrize("name", list_rankers())
 @torch.no_grad()
-def test_gpu_scores_equal_cpu_scores(name: str) -> None:
+def test_gpu_scores_equal_cpu_scores(name):
     ranker = build(name)
     expected = ranker(*INPUTS)
     scores = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in INPUTS)).cpu()

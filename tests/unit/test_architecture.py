@@ -2,7 +2,6 @@
 
 import ast
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 from tests.conftest import ROOT
 
@@ -59,7 +58,7 @@ FILES = sorted(file for source in SOURCE_DIRS.values() for file in source.rglob(
 FRONT = SOURCE_DIRS["aragorn"] / "aragorn" / "__init__.py"  # offers `aragorn.search` on first use
 
 
-def find_module_file(module: str) -> Path | None:
+def find_module_file(module):
     """Return the file of a project module from its dotted name; None for other modules."""
     package, *names = module.split(".")
     if package not in SOURCE_DIRS:
@@ -69,9 +68,9 @@ def find_module_file(module: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def list_imports(file: Path) -> set[str]:
+def list_imports(file):
     """Return the names of the modules that a file imports, including imports inside functions."""
-    names: set[str] = set()
+    names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
@@ -81,7 +80,7 @@ def list_imports(file: Path) -> set[str]:
     return names
 
 
-def list_imported_files(file: Path) -> set[Path]:
+def list_imported_files(file):
     """Return the files of this project that a file imports, except the file itself; none for
     FRONT."""
     if file == FRONT:
@@ -90,14 +89,14 @@ def list_imported_files(file: Path) -> set[Path]:
     return {imported for name in names if (imported := find_module_file(name))} - {file}
 
 
-def get_path(file: Path) -> Path:
+def get_path(file):
     """Return the path of a file from the directory that contains its package."""
     return next(
         file.relative_to(source) for source in SOURCE_DIRS.values() if file.is_relative_to(source)
     )
 
 
-def get_package(file: Path) -> str:
+def get_package(file):
     """Return the package of a file as a path; the commands of a program count as one package."""
     path = get_path(file)
     if len(path.parts) == 2 and path.stem in STORAGE:
@@ -108,7 +107,7 @@ def get_package(file: Path) -> str:
     return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()
 
 
-def test_packages_import_only_from_lower_layers() -> None:
+def test_packages_import_only_from_lower_layers():
     assert {get_package(file) for file in FILES} == set(LAYER_BY_PACKAGE)
     imports = {
         (get_package(file), get_package(imported))
@@ -124,12 +123,12 @@ def test_packages_import_only_from_lower_layers() -> None:
     assert wrong == set()
 
 
-def test_modules_have_no_import_cycle() -> None:
+def test_modules_have_no_import_cycle():
     # raises CycleError
     list(TopologicalSorter({file: list_imported_files(file) for file in FILES}).static_order())
 
 
-def test_libraries_are_imported_in_their_places() -> None:
+def test_libraries_are_imported_in_their_places():
     imports = {
         (get_path(file).as_posix(), name.split(".")[0])
         for file in FILES

@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,21 +13,20 @@ import pytest
 from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, open_cache
 from aragorn.errors import OutputError
 from aragorn.storage.locks import lock_file
-from tests.conftest import Log, Patch
 
 FORK = multiprocessing.get_context("fork")
 is_root = os.geteuid() == 0
 
 
-def build_files(directory: Path) -> None:
+def build_files(directory):
     (directory / "a").write_bytes(b"first file")
     (directory / "b").write_bytes(b"second file")
 
 
-def read_all(cache: Cache, build: Callable[[], bytes]) -> list[bytes]:
+def read_all(cache, build):
     """Return the content of a payload, a directory and a part, which `build` makes if missing."""
 
-    def fill(directory: Path) -> None:
+    def fill(directory):
         build_files(directory)
         build()
 
@@ -47,15 +44,15 @@ CONTENTS = [b"content", b"second file", b"content"]
 class Builder:
     """Function that returns a content and counts its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(self) -> bytes:
+    def __call__(self):
         self.calls += 1
         return b"content"
 
 
-def test_results_are_built_once_and_found_by_their_key(tmp_path: Path) -> None:
+def test_results_are_built_once_and_found_by_their_key(tmp_path):
     build = Builder()
     assert [read_all(Cache(tmp_path), build) for _ in range(2)] == [CONTENTS] * 2
     assert build.calls == 3
@@ -76,37 +73,37 @@ def test_results_are_built_once_and_found_by_their_key(tmp_path: Path) -> None:
 ARRAY = np.arange(3, dtype=np.float16)
 
 
-def test_arrays_keep_their_type(tmp_path: Path) -> None:
+def test_arrays_keep_their_type(tmp_path):
     for build in (lambda: ARRAY, lambda: ARRAY + 1):
         array = Parts(tmp_path).get_or_build_array("x", build)
         assert (array.dtype, array.tolist()) == (np.float16, [0, 1, 2])
 
 
-def truncate(file: Path) -> None:
+def truncate(file):
     file.write_bytes(file.read_bytes()[:-1])
 
 
-def flip(file: Path) -> None:
+def flip(file):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
 
 
-def empty(file: Path) -> None:
+def empty(file):
     file.write_bytes(b"")
 
 
-def replace_by_directory(file: Path) -> None:
+def replace_by_directory(file):
     file.unlink()
     (file / "foreign").mkdir(parents=True)
 
 
-def replace_by_fifo(file: Path) -> None:
+def replace_by_fifo(file):
     file.unlink()
     os.mkfifo(file)
 
 
-def link(file: Path) -> None:
+def link(file):
     """Replace a file by a link to a copy of it."""
     target = file.parent.parent.parent / f"target-{file.name}"
     target.write_bytes(file.read_bytes())
@@ -114,7 +111,7 @@ def link(file: Path) -> None:
     file.symlink_to(target)
 
 
-def forbid_reading(file: Path) -> None:
+def forbid_reading(file):
     file.chmod(0)
 
 
@@ -122,9 +119,7 @@ DAMAGES = [truncate, flip, empty, replace_by_directory, replace_by_fifo, link, f
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_files_are_rebuilt_with_a_warning(
-    damage: Callable[[Path], None], tmp_path: Path, caplog: Log
-) -> None:
+def test_damaged_files_are_rebuilt_with_a_warning(damage, tmp_path, caplog):
     if damage is forbid_reading and is_root:
         pytest.skip("root reads all files")
     directory = tmp_path / "deep" / "cache"
@@ -146,7 +141,7 @@ def test_damaged_files_are_rebuilt_with_a_warning(
         assert target.read_bytes() in {file.read_bytes() for file in files}
 
 
-def test_copies_of_other_entries_are_rebuilt(tmp_path: Path) -> None:
+def test_copies_of_other_entries_are_rebuilt(tmp_path):
     cache = Cache(tmp_path)
     cache.get_or_build("payload", "other", lambda: b"other")
     other = cache.directory("files", "other", build_files)
@@ -165,7 +160,7 @@ def test_copies_of_other_entries_are_rebuilt(tmp_path: Path) -> None:
     assert (other / CHECKSUMS_FILE).exists()
 
 
-def test_folder_that_is_a_link_is_replaced(tmp_path: Path) -> None:
+def test_folder_that_is_a_link_is_replaced(tmp_path):
     for name in ("foreign", "cache"):
         (tmp_path / name).mkdir()
     cache = Cache(tmp_path / "cache")
@@ -180,7 +175,7 @@ def test_folder_that_is_a_link_is_replaced(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "foreign").iterdir()] == [".0.1-2-00000003.part"]
 
 
-def test_file_instead_of_a_folder_is_replaced(tmp_path: Path) -> None:
+def test_file_instead_of_a_folder_is_replaced(tmp_path):
     cache = Cache(tmp_path)
     cache.parts("parts", "key").path.write_text("foreign")
     build = Builder()
@@ -190,8 +185,8 @@ def test_file_instead_of_a_folder_is_replaced(tmp_path: Path) -> None:
     assert build.calls == 1
 
 
-def test_failed_builds_leave_nothing(tmp_path: Path) -> None:
-    def fail(directory: Path | None = None) -> bytes:
+def test_failed_builds_leave_nothing(tmp_path):
+    def fail(directory=None):
         if directory:
             (directory / "half").write_text("x")
         raise OSError(28, "No space left on device")
@@ -204,7 +199,7 @@ def test_failed_builds_leave_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unused_entries_are_described(tmp_path: Path) -> None:
+def test_unused_entries_are_described(tmp_path):
     assert read_all(Cache(tmp_path), Builder()) == CONTENTS
     cache = Cache(tmp_path)
     assert cache.describe_unused() == ""
@@ -213,10 +208,10 @@ def test_unused_entries_are_described(tmp_path: Path) -> None:
     assert "payload-" in cache.describe_unused()
 
 
-def run_as_user(action: Callable[[], None]) -> int:
+def run_as_user(action):
     """Run an action in a process of another user; return its exit code."""
 
-    def run() -> None:
+    def run():
         os.setgroups([])
         os.setgid(12345)
         os.setuid(12345)
@@ -229,7 +224,7 @@ def run_as_user(action: Callable[[], None]) -> int:
 
 
 @pytest.mark.skipif(not is_root, reason="needs root")
-def test_users_share_a_directory(tmp_path: Path) -> None:
+def test_users_share_a_directory(tmp_path):
     for path in (tmp_path, *list(tmp_path.parents)[:3]):
         path.chmod(0o755 | path.stat().st_mode)
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -243,7 +238,7 @@ def test_users_share_a_directory(tmp_path: Path) -> None:
     check_contents(ours, 3)
     assert run_as_user(lambda: check_contents(ours, 0)) == 0
 
-    def build_in_foreign_directory() -> None:
+    def build_in_foreign_directory():
         with pytest.raises(OutputError, match="not a writable directory"):
             Cache(ours).get_or_build("payload", "new", lambda: b"x")
         with pytest.raises(OutputError, match=r"cannot be written \(Permission denied\)"):
@@ -252,22 +247,19 @@ def test_users_share_a_directory(tmp_path: Path) -> None:
     assert run_as_user(build_in_foreign_directory) == 0
 
 
-def check_contents(directory: Path, n_builds: int, key: str = "key") -> None:
+def check_contents(directory, n_builds, key="key"):
     with open_cache(directory, directory) as cache:
         build = Builder()
         content = cache.get_or_build("payload", key, build)
         parts = cache.parts("parts", key).get_or_build("0", build)
         files = cache.directory("files", key, lambda path: (build(), build_files(path)))
-        assert (content, parts, (files / "a").read_bytes()) == (
-            b"content",
-            b"content",
-            b"first file",
-        )
+        expected = (b"content", b"content", b"first file")
+        assert (content, parts, (files / "a").read_bytes()) == expected
         assert build.calls == n_builds
 
 
-def build_slowly(directory: Path, log_file: Path) -> None:
-    def build() -> bytes:
+def build_slowly(directory, log_file):
+    def build():
         with log_file.open("a") as stream:
             stream.write("built\n")
         time.sleep(0.2)
@@ -278,7 +270,7 @@ def build_slowly(directory: Path, log_file: Path) -> None:
         assert read_all(cache, build) == CONTENTS
 
 
-def test_processes_build_an_entry_once(tmp_path: Path, caplog: Log) -> None:
+def test_processes_build_an_entry_once(tmp_path, caplog):
     (tmp_path / "cache").mkdir()
     processes = [
         FORK.Process(target=build_slowly, args=(tmp_path / "cache", tmp_path / "log"))
@@ -295,7 +287,7 @@ def test_processes_build_an_entry_once(tmp_path: Path, caplog: Log) -> None:
     assert not list((tmp_path / "cache").glob(".*"))
 
 
-def test_killed_builder_is_replaced(tmp_path: Path) -> None:
+def test_killed_builder_is_replaced(tmp_path):
     process = FORK.Process(target=build_slowly, args=(tmp_path, tmp_path / "log"))
     process.start()
     while not (tmp_path / "log").exists():
@@ -310,14 +302,14 @@ def test_killed_builder_is_replaced(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_file_system_without_locks(tmp_path: Path, monkeypatch: Patch) -> None:
-    def refuse(*arguments: object) -> None:
+def test_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(*arguments):
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("aragorn.storage.locks.fcntl.flock", refuse)
     assert read_all(Cache(tmp_path), Builder()) == CONTENTS
 
-    def build_twice(directory: Path) -> None:
+    def build_twice(directory):
         inner = Cache(tmp_path).directory("race", "key", build_files)
         assert (inner / "a").exists()
         build_files(directory)
@@ -326,7 +318,7 @@ def test_file_system_without_locks(tmp_path: Path, monkeypatch: Patch) -> None:
     assert (path / "a").read_bytes() == b"first file"
 
 
-def read_for(seconds: float, directory: Path, seed: int) -> None:
+def read_for(seconds, directory, seed):
     """Read and build entries, of which some are deleted or damaged, for some time."""
     rng, end = random.Random(seed), time.monotonic() + seconds
     cache = Cache(directory)
@@ -352,7 +344,7 @@ def read_for(seconds: float, directory: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.slow)])
-def test_readers_and_a_builder(seconds: int, tmp_path: Path) -> None:
+def test_readers_and_a_builder(seconds, tmp_path):
     processes = [FORK.Process(target=read_for, args=(seconds, tmp_path, seed)) for seed in range(9)]
     for process in processes:
         process.start()

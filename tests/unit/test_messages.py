@@ -3,7 +3,6 @@
 import logging
 import sys
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from aragorn.__main__ import main as aragorn
 from aragorn.errors import escape_unprintable
 from aragorn.progress import configure_logging
 from aragorn_training.__main__ import main as training
-from tests.conftest import Capture, Patch
 
 FORGED = "x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"
 ESCAPED = r"x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"
@@ -26,7 +24,7 @@ ESCAPED = r"x\nerror: forged\r\x1b[31m\x07\x85\u2028\u202e\x9b"
         ("plain 'text'", "plain 'text'"),
     ],
 )
-def test_unprintable_characters_are_escaped(text: str, escaped: str) -> None:
+def test_unprintable_characters_are_escaped(text, escaped):
     assert escape_unprintable(text) == escaped
 
 
@@ -40,15 +38,13 @@ def test_unprintable_characters_are_escaped(text: str, escaped: str) -> None:
         ["search", "--system", "bm25", "-i", FORGED, "zoos"],
         ["explain", "--system", "bm25", "1", FORGED],
         ["check", FORGED],
-        ["check", "-i", FORGED],
+        ["check", "-i", FORGED, "--no-checkpoints"],
         ["systems", "--checkpoint-dir", FORGED],
         ["systems", FORGED],
         [FORGED],
     ],
 )
-def test_names_forge_no_message(
-    command: list[str], tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_names_forge_no_message(command, tmp_path, monkeypatch, capsys):
     check_output(aragorn, command, tmp_path, monkeypatch, capsys)
 
 
@@ -64,13 +60,11 @@ def test_names_forge_no_message(
         [FORGED],
     ],
 )
-def test_names_forge_no_message_of_training(
-    command: list[str], tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_names_forge_no_message_of_training(command, tmp_path, monkeypatch, capsys):
     check_output(training, command, tmp_path, monkeypatch, capsys)
 
 
-def check_output(main, command, tmp_path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+def check_output(main, command, tmp_path, monkeypatch, capsys):
     """Check that all lines that a command prints are printable and none is the forged one."""
     monkeypatch.chdir(tmp_path)
     try:
@@ -86,7 +80,7 @@ def check_output(main, command, tmp_path, monkeypatch, capsys) -> None:  # type:
         assert sum("error: " in line for line in captured.err.split("\n")) <= 1
 
 
-def test_a_logged_message_is_one_line(monkeypatch: Patch) -> None:
+def test_a_logged_message_is_one_line(monkeypatch):
     stream = StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])

@@ -5,14 +5,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from aragorn.__main__ import main
 from aragorn.options import add_arguments, argument, build_options, integer_between, option
 from aragorn.verbs import COMMANDS
-from tests.conftest import Capture, Patch
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Toy(Shared):
     rest: str = "no option"
 
 
-def parse(*words: str) -> Toy:
+def parse(*words):
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_arguments(parser, Toy)
     args = parser.parse_args(words)
@@ -45,7 +44,7 @@ def parse(*words: str) -> Toy:
     return build_options(Toy, args)
 
 
-def make(**values: Any) -> Toy:
+def make(**values):
     """Return the options of `--name x`, except `values`."""
     return Toy(**{"name": "x", "rest": "taken by name"} | values)
 
@@ -61,11 +60,11 @@ def make(**values: Any) -> Toy:
         ("--serve 0", {"serve": 0}),
     ],
 )
-def test_values_of_options(words: str, values: dict[str, Any]) -> None:
+def test_values_of_options(words, values):
     assert parse("--name", "x", *words.split()) == make(**values)
 
 
-def test_first_variable_that_is_not_empty_replaces_the_default(monkeypatch: Patch) -> None:
+def test_first_variable_that_is_not_empty_replaces_the_default(monkeypatch):
     monkeypatch.setenv("FIRST", "")
     assert parse("--name", "x") == make()
     monkeypatch.setenv("SECOND", "second")
@@ -78,12 +77,12 @@ def test_first_variable_that_is_not_empty_replaces_the_default(monkeypatch: Patc
 @pytest.mark.parametrize(
     "words", ["", "--name x --depth 10", "--name x --order best", "--name x -i ''"]
 )
-def test_invalid_values_are_refused(words: str) -> None:
+def test_invalid_values_are_refused(words):
     with pytest.raises((argparse.ArgumentError, SystemExit)):
         parse(*(word.strip("'") for word in words.split()))
 
 
-def test_help_lists_all_verbs_with_a_line_each(capsys: Capture) -> None:
+def test_help_lists_all_verbs_with_a_line_each(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -95,7 +94,7 @@ def test_help_lists_all_verbs_with_a_line_each(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("verb", ["", *COMMANDS])
-def test_help_imports_no_libraries(verb: str) -> None:
+def test_help_imports_no_libraries(verb):
     script = """
 import atexit, sys
 atexit.register(lambda: print(sorted({name.split(".")[0] for name in sys.modules})))

@@ -1,8 +1,6 @@
-"""Tests of rankings and of runs: order, truncation, serialisation, validation, and overwriting the
-runs of a directory."""
+"""Tests of rankings and of runs."""
 
 import json
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -27,7 +25,7 @@ TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 FIRST, SECOND, THIRD = VALID_ROWS = [("2", "z", 1, 0.5), ("1", "b", 1, 3.0), ("1", "a", 2, 3.0)]
 
 
-def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
+def test_ties_are_ranked_by_docno_or_in_stable_order():
     scores = pd.DataFrame(
         {"qid": ["1", "1", "1", "2"], "docno": ["b", "a", "c", "z"], "score": [1, 1, 2, 0]}
     )
@@ -40,7 +38,7 @@ def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
 
 
 @pytest.mark.parametrize("valid_rows", [VALID_ROWS, []])
-def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
+def test_valid_rankings_round_trip(valid_rows):
     rankings = build_rankings(valid_rows)
     validate_rankings(rankings, TOPICS, set())
     pd.testing.assert_frame_equal(decode_rankings(encode_rankings(rankings)), rankings)
@@ -57,7 +55,7 @@ def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
     ([FIRST, ("1", "a", 1, float("nan"))], "topic 1: score not finite"),
     ([FIRST, SECOND, ("1", "a", 2, 3.5)], "topic 1: score increases .a, rank 2, score 3.5"),
 ])  # fmt: skip
-def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
+def test_invalid_rankings_raise(invalid_rows, message):
     with pytest.raises(ValueError, match=message):
         validate_rankings(build_rankings(invalid_rows), TOPICS, {"x"})
     with pytest.raises(ValueError, match="columns"):
@@ -73,7 +71,7 @@ BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
     # no exponents
     ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),
 ])  # fmt: skip
-def test_written_scores_decrease_strictly(scores: list[float], written: list[str]) -> None:
+def test_written_scores_decrease_strictly(scores, written):
     frame = pd.DataFrame(
         {
             "qid": "1",
@@ -96,7 +94,7 @@ def test_written_scores_decrease_strictly(scores: list[float], written: list[str
     [SECOND, ("1", "a", 3, 1.0)],
     [("1", "a", 1, 1.0), ("1", "b", 2, 2.0)],
 ])  # fmt: skip
-def test_invalid_rankings_are_not_formatted(rows: list[Row]) -> None:
+def test_invalid_rankings_are_not_formatted(rows):
     with pytest.raises(ValueError, match="topic 1: "):
         format_run(build_rankings(rows), "t")
 
@@ -104,7 +102,7 @@ def test_invalid_rankings_are_not_formatted(rows: list[Row]) -> None:
 RUN_FILES = ["a-x.txt"]
 
 
-def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> None:
+def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path):
     (tmp_path / ".tracker").write_text("TIRA's\n")
     output = RunFiles(tmp_path, {"input": "old"}, RUN_FILES, False)
     for name in "xy":

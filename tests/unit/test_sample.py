@@ -1,7 +1,6 @@
 """Tests of the bundled sample: its size, judgments, ids and topics."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from aragorn.io.touche import find_topic_files, read_topics
 from tests.conftest import REAL_DATA, SAMPLE
 
 
-def test_sample_is_judged_and_has_ids_from_its_texts() -> None:
+def test_sample_is_judged_and_has_ids_from_its_texts():
     corpus, qrels = Dataset(SAMPLE).documents, read_qrels(SAMPLE.parent / "sample.qrels")
     docnos, hashed_count = find_mismatched_ids(corpus)
     assert (len(docnos), hashed_count) == (0, len(corpus))
@@ -25,8 +24,8 @@ def test_sample_is_judged_and_has_ids_from_its_texts() -> None:
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
-def test_topics_differ_from_touche() -> None:
-    def read_titles(files: list[Path]) -> set[str]:
+def test_topics_differ_from_touche():
+    def read_titles(files):
         queries = [query for file in files for query in read_topics([file])["query"]]
         return {re.sub(r"\W+", " ", query.lower()).strip() for query in queries}
 

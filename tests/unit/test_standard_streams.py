@@ -7,12 +7,10 @@ import pytest
 
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-from tests.conftest import ROOT, SAMPLE, Capture, Patch
+from tests.conftest import ROOT, SAMPLE
 
-QRELS, RUN = (
-    SAMPLE.parent / "sample.qrels",
-    "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n",
-)
+QRELS = SAMPLE.parent / "sample.qrels"
+RUN = "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n"
 PRINTING = (
     "systems",
     "--help",
@@ -23,9 +21,8 @@ PRINTING = (
 )
 
 
-def run(command: str, tmp_path: Path) -> int:
-    """Run a command in this process; add the missing arguments of `evaluate`; return the exit
-    code."""
+def run(command, tmp_path):
+    """Run a command in this process; add the missing arguments of `evaluate`."""
     (tmp_path / "run.txt").write_text(RUN)
     arguments = (
         [command, "--qrels", str(QRELS), str(tmp_path / "run.txt")]
@@ -40,9 +37,7 @@ def run(command: str, tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unencodable_characters_are_replaced(
-    command: str, encoding: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_unencodable_characters_are_replaced(command, encoding, tmp_path, monkeypatch):
     with (tmp_path / "out").open("w", encoding=encoding) as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         assert run(command, tmp_path) == 0
@@ -51,9 +46,7 @@ def test_unencodable_characters_are_replaced(
 
 @pytest.mark.parametrize("is_buffered", [True, False])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unwritable_output_fails(
-    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_unwritable_output_fails(command, is_buffered, tmp_path, monkeypatch, capsys):
     with Path("/dev/full").open("w") as stream:
         stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does
         monkeypatch.setattr(sys, "stdout", stream)
@@ -72,7 +65,7 @@ def test_unwritable_output_fails(
     ("search --system bm25", "<&-", 0), ("search --system bm25", "0>/dev/null", 3),
     ("systems", ">&-", 5), ("systems", "2>/dev/full", 0), ("search --system x", "2>/dev/full", 2), ("rank --x", "2>&-", 2),
 ])  # fmt: skip
-def test_closed_and_full_streams(arguments: str, redirection: str, code: int) -> None:
+def test_closed_and_full_streams(arguments, redirection, code):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     shell = ["sh", "-c", f"exec {sys.executable} -m aragorn {arguments} {redirection}"]
     process = subprocess.run(

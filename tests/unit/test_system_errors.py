@@ -10,16 +10,16 @@ import pytest
 from aragorn import cli
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
-from tests.conftest import SAMPLE, Capture, Patch
+from tests.conftest import SAMPLE
 
 LONG = "x" * 300
 INPUT = str(SAMPLE)
 
 
-def fail_with(error: Exception) -> int:
+def fail_with(error):
     """Return the exit code of a verb that raises an error."""
 
-    def fail(args: object) -> None:
+    def fail(args):
         raise error
 
     parser = cli.ArgumentParser()
@@ -44,9 +44,7 @@ def fail_with(error: Exception) -> int:
         (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 9, "unavailable"),
     ],
 )
-def test_errors_of_the_system_have_an_exit_code(
-    error: Exception, code: int, text: str, capsys: Capture
-) -> None:
+def test_errors_of_the_system_have_an_exit_code(error, code, text, capsys):
     assert fail_with(error) == code
     output = capsys.readouterr().err
     assert output.startswith("error: ")
@@ -66,7 +64,7 @@ def test_errors_of_the_system_have_an_exit_code(
         RuntimeError("expected a square matrix"),
     ],
 )
-def test_errors_of_the_program_keep_their_traceback(error: Exception, capsys: Capture) -> None:
+def test_errors_of_the_program_keep_their_traceback(error, capsys):
     with pytest.raises(type(error)) as raised:
         fail_with(error)
     assert raised.value is error
@@ -74,7 +72,7 @@ def test_errors_of_the_program_keep_their_traceback(error: Exception, capsys: Ca
 
 
 RANK = ["rank", "--system", "bm25"]
-CASES: dict[str, tuple[list[str], int]] = {
+CASES = {
     "long input": ([*RANK, "-o", "out", "-i", LONG], 3),
     "long folder": ([*RANK, "-o", "out", "-i", f"{LONG}/a"], 3),
     "long run": ([*RANK, "-o", "out", "-i", INPUT, "--input-run", LONG], 3),
@@ -106,9 +104,7 @@ CASES: dict[str, tuple[list[str], int]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_paths_and_configurations_end_in_one_line(
-    case: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_paths_and_configurations_end_in_one_line(case, tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
     Path("linked").mkdir()
@@ -136,15 +132,9 @@ def test_paths_and_configurations_end_in_one_line(
     ],
 )
 def test_only_errors_of_the_program_are_logged_with_a_traceback(
-    error: Exception,
-    code: int,
-    has_traceback: bool,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def fail(*args: object) -> None:
+    error, code, has_traceback, tmp_path, monkeypatch, capsys, caplog
+):
+    def fail(*args):
         raise error
 
     monkeypatch.setattr("aragorn.rank._write_run", fail)

@@ -1,11 +1,8 @@
-"""Tests of shards and engines: resumption, shared cache directories, pickled checkpoints, devices
-and addresses."""
+"""Tests of shards and engines."""
 
 import operator
 import pickle
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from ray import cloudpickle
@@ -18,23 +15,22 @@ from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
-from tests.conftest import Capture, Patch, write_tiny_ranker
+from tests.conftest import write_tiny_ranker
 
 
-def compute_contents(directory: Path, function: Callable[[int], bytes]) -> list[bytes]:
-    """Compute four shards with `function`, whose input is the shard's index, and return their
-    contents in order."""
-    shards = [Shard(f"{index}.bin", 1, lambda index=index: index) for index in range(4)]  # type: ignore[misc]
+def compute_contents(directory, function):
+    """Compute four shards with `function`, whose input is the shard's index."""
+    shards = [Shard(f"{index}.bin", 1, lambda index=index: index) for index in range(4)]
     content = compute_shards(
         function, shards, Parts(directory), LOCAL_ENGINE, CPU, "numbers", "units"
     )
     return [content(index) for index in range(4)]
 
 
-def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
-    computed: list[int] = []
+def test_only_missing_shards_are_computed(tmp_path):
+    computed = []
 
-    def interrupt_third_shard(part: int) -> bytes:
+    def interrupt_third_shard(part):
         computed.append(part)
         if computed == [0, 1, 2]:
             raise KeyboardInterrupt
@@ -54,7 +50,7 @@ class RemoteEngine(LocalEngine):
 
     shares_cache = True
 
-    def map(self, function, parts, device):  # type: ignore[no-untyped-def]
+    def map(self, function, parts, device):
         for index, part in parts:
             remote = cloudpickle.loads(cloudpickle.dumps((function, part)))
             sent = cloudpickle.dumps(remote[0](remote[1]))
@@ -62,49 +58,37 @@ class RemoteEngine(LocalEngine):
             yield index, pickle.loads(sent)
 
 
-def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
+def test_workers_use_a_shared_cache_directory(tmp_path):
     text = tmp_path / "text"
     text.write_bytes(b"x" * 1000)
 
-    def make_shard(index: int) -> Shard[bytes]:
+    def make_shard(index):
         return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
 
     shards, function = [make_shard(index) for index in range(3)], operator.methodcaller("upper")
-    content = compute_shards(
-        function,
-        shards,
-        Parts(tmp_path / "kept"),
-        RemoteEngine(),
-        CPU,
-        "texts",
-        "texts",
-    )
+    parts = Parts(tmp_path / "kept")
+    content = compute_shards(function, shards, parts, RemoteEngine(), CPU, "texts", "texts")
     text.unlink()  # all results are cached
-    cached = compute_shards(
-        function, shards, Parts(tmp_path / "kept"), LOCAL_ENGINE, CPU, "texts", "texts"
-    )
+    cached = compute_shards(function, shards, parts, LOCAL_ENGINE, CPU, "texts", "texts")
     assert [read(index) for read in (content, cached) for index in range(3)] == [b"X" * 1000] * 6
 
 
-def test_unpickling_a_replaced_checkpoint_fails(checkpoints: Path) -> None:
+def test_unpickling_a_replaced_checkpoint_fails(checkpoints):
     pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
-    with pytest.raises(
-        CheckpointError, match=r"knrm: checkpoint .* differs .*; copy the main process's checkpoint"
-    ):
+    message = r"knrm: checkpoint .* differs .*; copy the main process's checkpoint"
+    with pytest.raises(CheckpointError, match=message):
         pickle.loads(pickled)
 
 
 @pytest.mark.parametrize("address", ["", "head", "ray://head:1", "head:port", ":1"])
-def test_rank_rejects_invalid_ray_addresses(address: str, capsys: Capture) -> None:
+def test_rank_rejects_invalid_ray_addresses(address, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["rank", "--engine", "ray", "--ray-address", address])
     assert "expected HOST:PORT" in capsys.readouterr().err
 
 
-def test_missing_ray_installation_fails(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_missing_ray_installation_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "aragorn.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
@@ -112,13 +96,10 @@ def test_missing_ray_installation_fails(
     assert not (tmp_path / "out").exists()
 
 
-def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) -> None:
+def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch):
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
-    assert [choose_device(device, LOCAL_ENGINE) for device in ("auto", "cuda", "cpu")] == [
-        "cuda",
-        "cuda",
-        "cpu",
-    ]
+    expected = ["cuda", "cuda", "cpu"]
+    assert [choose_device(device, LOCAL_ENGINE) for device in ("auto", "cuda", "cpu")] == expected
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)
     assert choose_device("auto", LOCAL_ENGINE) == "cpu"
     with pytest.raises(UsageError, match="no CUDA device"):
@@ -129,5 +110,5 @@ def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) ->
     ("gpu", "visible", "index"),
     [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)],
 )
-def test_gpu_index_among_visible_devices(gpu: int | str, visible: str | None, index: int) -> None:
+def test_gpu_index_among_visible_devices(gpu, visible, index):
     assert find_gpu_index(gpu, visible) == index

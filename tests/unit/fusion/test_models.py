@@ -2,8 +2,6 @@
 hand-computed scores."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +25,6 @@ from aragorn.systems.weighted_sum import (
     standardise_by_topic,
 )
 
-Keys = tuple[str | int, ...]
 DIRICHLET = Member("dirichlet", {"dirichlet": "d1"}, 200, 0.25)
 BM25 = Member("bm25", {}, 0, -0.125)
 KNRM = Member("knrm", {"knrm": "k1"}, 100, 0.5, -1.0, 1.0)
@@ -41,7 +38,7 @@ FORMULAS = [
     (QUALITY, "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"),
 ]
 # model, path of a value, another value that affects scores
-VARIANTS: list[tuple[Any, Keys, object]] = [
+VARIANTS = [
     (Z_SCORES, ("intercept",), 0.25),
     (Z_SCORES, ("length",), None),
     (Z_SCORES, ("members", 0, "checkpoints"), {}),
@@ -51,7 +48,7 @@ VARIANTS: list[tuple[Any, Keys, object]] = [
     (QUALITY, ("depth",), 21),
     (QUALITY, ("weight",), 0.5),
 ]
-INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, invalid value, message
+INVALID = [  # model, path of a value, invalid value, message
     (Z_SCORES, ("members", 0, "pool_depth"), 0, "no member adds documents"),
     (Z_SCORES, ("members", 1, "name"), "dirichlet", "names must be unique"),
     (Z_SCORES, ("members", 1, "name"), "length", "different from 'length'"),
@@ -63,7 +60,7 @@ INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, inva
 ]
 
 
-def replace_value(model: Any, path: Keys, value: object) -> Any:
+def replace_value(model, path, value):
     """Return the JSON config of `model` with `value` at `path`."""
     inner = config = json.loads(msgspec.json.encode(model))
     for key in path[:-1]:
@@ -72,7 +69,7 @@ def replace_value(model: Any, path: Keys, value: object) -> Any:
     return config
 
 
-def write_checkpoint(directory: Path, config: object) -> Path:
+def write_checkpoint(directory, config):
     write_with_provenance(
         directory, {CONFIG: encode_json(config)}, {"training_data": {"input": {}}}
     )
@@ -80,7 +77,7 @@ def write_checkpoint(directory: Path, config: object) -> Path:
 
 
 @pytest.mark.parametrize(("model", "formula"), FORMULAS)
-def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> None:
+def test_models_are_read_as_saved(model, formula, tmp_path):
     saved = read_config(
         write_checkpoint(tmp_path / "model", msgspec.to_builtins(model)), type(model)
     )
@@ -90,45 +87,34 @@ def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("model", "path", "value"), VARIANTS)
-def test_fingerprints_identify_parameters_but_not_versions(
-    model: Any, path: Keys, value: object
-) -> None:
-    assert (
-        msgspec.convert(replace_value(model, path, value), type(model)).fingerprint
-        != model.fingerprint
-    )
-    assert (
-        msgspec.convert(replace_value(model, ("version",), "2"), type(model)).fingerprint
-        == model.fingerprint
-    )
+def test_fingerprints_identify_parameters_but_not_versions(model, path, value):
+    changed = msgspec.convert(replace_value(model, path, value), type(model))
+    assert changed.fingerprint != model.fingerprint
+    other_version = msgspec.convert(replace_value(model, ("version",), "2"), type(model))
+    assert other_version.fingerprint == model.fingerprint
 
 
 @pytest.mark.parametrize(("model", "path", "value", "message"), INVALID)
-def test_invalid_models_are_refused(
-    model: Any, path: Keys, value: object, message: str, tmp_path: Path
-) -> None:
+def test_invalid_models_are_refused(model, path, value, message, tmp_path):
     directory = write_checkpoint(tmp_path / "model", replace_value(model, path, value))
     with pytest.raises(CheckpointError, match=message):
         read_config(directory, type(model))
 
 
-def build_frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
+def build_frame(rows):
     return pd.DataFrame(rows, columns=["qid", "docno", "dirichlet"])
 
 
-def test_sums_of_z_scores_match_hand_computed_values() -> None:
-    features = {
-        "bm25": np.array([2.0, 0.0]),
-        "dirichlet": np.array([1.0, -2.0]),
-        "length": np.array([0.5, 0.25]),
-    }
+def test_sums_of_z_scores_match_hand_computed_values():
+    values = {"bm25": [2.0, 0.0], "dirichlet": [1.0, -2.0], "length": [0.5, 0.25]}
+    features = {name: np.array(column) for name, column in values.items()}
     assert Z_SCORES.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
     assert {name: values.tolist() for name, values in Z_SCORES.compute_contributions(features).items()} == {
         "dirichlet": [0.25, -0.5], "bm25": [-0.25, -0.0], "length": [0.5, 0.25],
     }  # fmt: skip
 
 
-def test_standardised_features_match_hand_computed_values() -> None:
+def test_standardised_features_match_hand_computed_values():
     pool = build_frame(
         [("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)]
     )
@@ -142,22 +128,19 @@ def test_standardised_features_match_hand_computed_values() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1e8 / 3])
-def test_equal_values_have_no_deviation(value: float) -> None:
+def test_equal_values_have_no_deviation(value):
     pool = build_frame([("1", str(row), value) for row in range(7)])
     assert standardise_by_topic(pool, pool)["dirichlet"].tolist() == [0.0] * 7
-    assert np.isfinite(
-        standardise_by_topic(pool, pd.concat([pool, build_frame([("1", "x", value * 1.5)])]))[
-            "dirichlet"
-        ]
-    ).all()
+    candidates = pd.concat([pool, build_frame([("1", "x", value * 1.5)])])
+    assert np.isfinite(standardise_by_topic(pool, candidates)["dirichlet"]).all()
 
 
-def test_log_lengths() -> None:
+def test_log_lengths():
     lengths = compute_log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
     assert lengths.tolist() == [0.0, 0.0, pytest.approx(np.log(4)), 6.5]
 
 
-def test_quality_scores_match_hand_computed_values() -> None:
+def test_quality_scores_match_hand_computed_values():
     scores = QualityInterpolation("1", 3, 0.5).score(
         np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3])
     )
@@ -166,14 +149,12 @@ def test_quality_scores_match_hand_computed_values() -> None:
     assert scores.tolist() == pytest.approx([*first, min(first) - 1.5, min(first) - 3])
 
 
-def build_scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [(qid, docno, score) for (qid, docno), score in rows.items()],
-        columns=["qid", "docno", "score"],
-    )
+def build_scores(rows):
+    columns = ["qid", "docno", "score"]
+    return pd.DataFrame([(*pair, score) for pair, score in rows.items()], columns=columns)
 
 
-def test_sums_of_scaled_scores_match_hand_computed_values() -> None:
+def test_sums_of_scaled_scores_match_hand_computed_values():
     rankings = {
         "knrm": build_scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": build_scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),
@@ -182,24 +163,19 @@ def test_sums_of_scaled_scores_match_hand_computed_values() -> None:
         [("2", "a"), ("1", "c"), ("1", "a"), ("1", "b"), ("1", "x")], columns=["qid", "docno"]
     )
     scores = MIN_MAX.score(MIN_MAX.normalise(merge_scores(pairs, rankings), pairs))
-    assert scores.tolist() == pytest.approx(
-        [
-            0.25,
-            0.25 - 0.125,  # clipped; knrm does not rank it
-            0.25 + 0.5 * 0.5 - 0.125 * 0.4,
-            0.25 + 0.5,  # clipped; gru does not rank it
-            0.25,  # neither ranks it
-        ]
-    )
+    knrm, gru = 0.5, -0.125
+    # ranked by neither, gru, both, knrm and neither; scores of one are clipped
+    expected = [0.25, 0.25 + gru, 0.25 + knrm * 0.5 + gru * 0.4, 0.25 + knrm, 0.25]
+    assert scores.tolist() == pytest.approx(expected)
 
 
-def test_contributions_are_added_to_the_intercept_in_the_order_of_members() -> None:
+def test_contributions_are_added_to_the_intercept_in_the_order_of_members():
     features = {"first": np.array([1e16]), "second": np.array([-1e16]), "third": np.ones(1)}
     members = tuple(Member(name, {}, 100, 1.0) for name in features)
     # 2.0 in reverse order, 1.25 if the intercept is added last
     assert WeightedSum("1", "z_score", 0.25, members).score(features).tolist() == [1.0]
 
 
-def test_constant_scores_have_no_effect() -> None:
+def test_constant_scores_have_no_effect():
     model = WeightedSum("1.0", "min_max", 0.0, (Member("knrm", {}, 100, 1.0, 3.0, 3.0),))
     assert model.min_max_scale({"knrm": np.array([3.0, 5.0])})["knrm"].tolist() == [0.0, 0.0]

@@ -10,18 +10,13 @@ from rank_bm25 import BM25Okapi
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.text.normalisation import normalise
 
-CONCLUSIONS = {
-    "d4": "Zoos are cruel",
-    "d2": "zoos are CRUEL!",
-    "d3": "Cruel zoos",
-    "d1": "Golf is a sport",
-    "d0": "Taxes are cruel to people who work",
-    "d5": "Cats make better pets than dogs",
-}
+CONCLUSIONS = {"d4": "Zoos are cruel", "d2": "zoos are CRUEL!", "d3": "Cruel zoos"}
+CONCLUSIONS |= {"d1": "Golf is a sport", "d0": "Taxes are cruel to people who work"}
+CONCLUSIONS["d5"] = "Cats make better pets than dogs"
 CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSIONS.values())})
 
 
-def test_retrieval_orders_ties_and_skips_unknown_words(caplog: pytest.LogCaptureFixture) -> None:
+def test_retrieval_orders_ties_and_skips_unknown_words(caplog):
     topics = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["Are zoos cruel?", "quux", "golf"]})
     ranking = retrieve(topics, ConclusionIndex.build(CORPUS))
     # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
@@ -31,22 +26,16 @@ def test_retrieval_orders_ties_and_skips_unknown_words(caplog: pytest.LogCapture
     scores = ranking["score"].tolist()
     assert scores[0] == scores[1] == scores[2] > scores[3] > 0
     assert "topic 2 (quux): no conclusion contains a query term" in caplog.text
-    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == [
-        "qid",
-        "docno",
-        "rank",
-        "score",
-    ]
+    expected = ["qid", "docno", "rank", "score"]
+    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == expected
 
 
-def test_scores_equal_rank_bm25() -> None:
+def test_scores_equal_rank_bm25():
     rng = np.random.default_rng(3)
     words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
     weights = 1 / np.arange(1, 121)
-    texts = [
-        " ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum()))
-        for _ in range(600)
-    ]
+    shares = weights / weights.sum()
+    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=shares)) for _ in range(600)]
     index = ConclusionIndex.build(
         pd.DataFrame({"docno": [f"d{i:04}" for i in range(600)], "conclusion": texts})
     )
@@ -64,12 +53,10 @@ def test_scores_equal_rank_bm25() -> None:
     assert (min(sizes), max(sizes)) == (0, 100)
 
 
-def test_term_contributions_match_hand_computed_values() -> None:
+def test_term_contributions_match_hand_computed_values():
     index = ConclusionIndex.build(CORPUS)
     # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
     expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3
-    assert index.compute_term_contributions("zoos, quux", "Zoos!") == [
-        ("zoos", expected),
-        ("quux", 0.0),
-    ]
+    contributions = index.compute_term_contributions("zoos, quux", "Zoos!")
+    assert contributions == [("zoos", expected), ("quux", 0.0)]

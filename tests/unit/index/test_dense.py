@@ -1,8 +1,6 @@
 """Tests of the dense index against brute-force search, and of its vectors against
 sentence-transformers."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +24,7 @@ QUERIES = ["a b c", "h", "", "a a a b"]
 
 
 @pytest.fixture(scope="module")
-def checkpoint() -> RankerCheckpoint:
+def checkpoint():
     tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     torch.manual_seed(3)
     bert = {**TINY_BERT, "max_position_embeddings": 32, "vocab_size": 60}
@@ -38,7 +36,7 @@ def checkpoint() -> RankerCheckpoint:
 
 
 @pytest.fixture(scope="module")
-def premises() -> list[str]:
+def premises():
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(list("abcdefgh"), rng.integers(0, 40))) for _ in NAMES]
     texts[7] = texts[3] = texts[90]  # ties
@@ -46,12 +44,7 @@ def premises() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def index(
-    checkpoint: RankerCheckpoint,
-    premises: list[str],
-    small_shards: None,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dense.DenseIndex:
+def index(checkpoint, premises, small_shards, tmp_path_factory):
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
     store = VectorStore(Parts(tmp_path_factory.mktemp("index")), 16)
     return dense.load_or_build_dense_index(
@@ -60,13 +53,9 @@ def index(
 
 
 @pytest.mark.parametrize("depth", [1, 100, 1000])
-def test_search_equals_brute_force(
-    checkpoint: RankerCheckpoint, index: dense.DenseIndex, depth: int
-) -> None:
-    queries, vectors = (
-        dense.encode_queries(QUERIES, checkpoint, CPU),
-        index._vectors[index._rows].astype(np.float64),
-    )
+def test_search_equals_brute_force(checkpoint, index, depth):
+    queries = dense.encode_queries(QUERIES, checkpoint, CPU)
+    vectors = index._vectors[index._rows].astype(np.float64)
     for query, (docnos, scores) in zip(queries, index.search(queries, depth), strict=True):
         products = (vectors * query).sum(axis=1).astype(np.float32)
         order = np.lexsort((NAMES, -products))[:depth]
@@ -77,17 +66,11 @@ def test_search_equals_brute_force(
 
 
 @torch.no_grad()
-def test_only_documents_have_half_precision(
-    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]
-) -> None:
-    [query], encode = (
-        dense.encode_queries(["a b c"], checkpoint, CPU),
-        checkpoint.tokeniser.encode_premise,
-    )
-    exact = [
-        float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query)
-        for text in premises
-    ]
+def test_only_documents_have_half_precision(checkpoint, index, premises):
+    [query] = dense.encode_queries(["a b c"], checkpoint, CPU)
+    encode = checkpoint.tokeniser.encode_premise
+    vectors = (checkpoint.network.encode(*pad([encode(text)]))[0].numpy() for text in premises)
+    exact = [float(vector @ query) for vector in vectors]
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3
     checkpoint.network.set_encoder_precision(torch.float16)  # as after an index was built on a GPU
     np.testing.assert_array_equal(dense.encode_queries(["a b c"], checkpoint, CPU), [query])
@@ -95,12 +78,7 @@ def test_only_documents_have_half_precision(
 
 
 @pytest.mark.parametrize("precision", ["float32", BFLOAT16])
-def test_vectors_do_not_depend_on_order_company_and_batches(
-    checkpoint: RankerCheckpoint,
-    index: dense.DenseIndex,
-    premises: list[str],
-    precision: str,
-) -> None:
+def test_vectors_do_not_depend_on_order_company_and_batches(checkpoint, index, premises, precision):
     ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
     ranker = move_to_device(checkpoint.network, CPU, precision)
     expected = dense.encode_texts(ids, ranker, CPU, precision)
@@ -114,25 +92,22 @@ def test_vectors_do_not_depend_on_order_company_and_batches(
         )
 
 
-def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
+def test_conclusions_are_grouped_in_order(checkpoint, tmp_path):
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     groups = dense.group_by_conclusion(lambda: collection, Cache(tmp_path), "")
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
     # stored
     assert dense.group_by_conclusion(lambda: collection[:0], Cache(tmp_path), "") == groups
-    index = dense.load_or_build_dense_index(
-        dense.make_conclusion_texts([]),
-        checkpoint,
-        CPU,
-        VectorStore(Parts(tmp_path / "vectors"), 16),
-    )
+    store = VectorStore(Parts(tmp_path / "vectors"), 16)
+    no_texts = dense.make_conclusion_texts([])
+    index = dense.load_or_build_dense_index(no_texts, checkpoint, CPU, store)
     [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # raised by other libraries on loading
-def test_vectors_equal_sentence_transformers() -> None:
+def test_vectors_equal_sentence_transformers():
     from sentence_transformers import SentenceTransformer
 
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
@@ -144,10 +119,8 @@ def test_vectors_equal_sentence_transformers() -> None:
         pretrained.folder, MaxLengths(20, reference.max_seq_length - 2)
     )
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
-    ids, expected = (
-        [tokeniser.encode_premise(text) for text in texts],
-        reference.encode(texts, batch_size=2),
-    )
+    ids = [tokeniser.encode_premise(text) for text in texts]
+    expected = reference.encode(texts, batch_size=2)
     with torch.no_grad():
         np.testing.assert_allclose(ranker.encode(*pad(ids)).numpy(), expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(dense.encode_texts(ids, ranker, CPU), expected, rtol=0, atol=1e-3)

@@ -2,9 +2,7 @@
 finished is kept; a limit of the size of files stands for the disk."""
 
 import resource
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,7 @@ from aragorn.index.vectors import VectorStore
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import TINY_ENCODER, Patch, build_text_lookup, build_tiny_tokenizer
+from tests.conftest import TINY_ENCODER, build_text_lookup, build_tiny_tokenizer
 
 FULL = r"cannot be written \(File too large\); free disk space"
 N_TERMS = 1000
@@ -31,7 +29,7 @@ SHARD_SIZES = (4, 8, 8)  # of 20 texts: a sample, then shards
 
 
 @contextmanager
-def limit_file_size(limit: int) -> Iterator[None]:
+def limit_file_size(limit):
     """Let writing beyond the first `limit` bytes of any file fail."""
     _, hard_limit = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard_limit))
@@ -41,13 +39,13 @@ def limit_file_size(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def build_index(directory: Path) -> None:
+def build_index(directory):
     """Write an index whose largest file is cf.npy: all terms occur in one document."""
     terms = [f"{number:x}" for number in range(N_TERMS)]
     write_index(directory, [csr_array(np.ones((1, N_TERMS), np.int32))], terms)
 
 
-def test_no_file_of_an_index_is_truncated(tmp_path: Path) -> None:
+def test_no_file_of_an_index_is_truncated(tmp_path):
     cache = Cache(tmp_path)
     finished = cache.directory("index", "key", build_index)
     sizes = {file.name: file.stat().st_size for file in finished.iterdir()}
@@ -61,24 +59,22 @@ def test_no_file_of_an_index_is_truncated(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def checkpoint() -> RankerCheckpoint:
+def checkpoint():
     torch.manual_seed(0)
     ranker = SBERT(SBERT.Config(bert=TINY_ENCODER, cls=2, sep=3)).eval()
     tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     return RankerCheckpoint(ranker, tokeniser, "a test")
 
 
-def test_encoding_stops_when_vectors_cannot_be_written(
-    checkpoint: RankerCheckpoint, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_encoding_stops_when_vectors_cannot_be_written(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(dense, "SAMPLE_SIZE", SHARD_SIZES[0])
     monkeypatch.setattr(dense, "SHARD_SIZE", SHARD_SIZES[1])
-    encoded: list[int] = []
+    encoded = []
     encode_shard = dense.encode_shard
 
-    def count_and_encode(*arguments: list[str]) -> bytes:
+    def count_and_encode(*arguments):
         encoded.append(len(arguments[-1]))
-        return encode_shard(*arguments)  # type: ignore[arg-type]
+        return encode_shard(*arguments)
 
     monkeypatch.setattr(dense, "encode_shard", count_and_encode)
     premises = ["a b c " * number for number in range(len(NAMES))]
@@ -86,7 +82,7 @@ def test_encoding_stops_when_vectors_cannot_be_written(
     texts = dense.make_premise_texts(NAMES, lookup)
     parts = Parts(tmp_path / "vectors")
 
-    def load_index() -> dense.DenseIndex:
+    def load_index():
         with dense.set_variable(dense.encoding_listener, lambda estimate: None):
             store = VectorStore(parts, DIMENSION)
             return dense.load_or_build_dense_index(texts, checkpoint, CPU, store)

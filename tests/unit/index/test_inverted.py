@@ -1,7 +1,5 @@
 """Tests of sparse matrices in files."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -20,9 +18,7 @@ BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), n
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float64])
-def test_blocks_of_rows_become_one_mapped_matrix(
-    dtype: type[np.generic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_of_rows_become_one_mapped_matrix(dtype, tmp_path, monkeypatch):
     blocks = (csr_array(block.astype(dtype)) for block in BLOCKS)
     assert write_matrix(tmp_path, "m", blocks) == 3
     matrix = SparseMatrix.open(tmp_path, "m", dtype)
@@ -37,14 +33,14 @@ def test_blocks_of_rows_become_one_mapped_matrix(
         assert (transposed.dtype, transposed.indices.dtype) == (dtype, np.int32)
 
 
-def test_matrix_without_entries(tmp_path: Path) -> None:
+def test_matrix_without_entries(tmp_path):
     assert write_matrix(tmp_path, "m", []) == 0
     matrix = SparseMatrix.open(tmp_path, "m", np.float32)
     assert (matrix.starts.tolist(), matrix.values.dtype) == ([0], np.float32)
     assert transpose_matrix(tmp_path, "m", np.float32, 0).shape == (0, 0)
 
 
-def test_terms_are_numbered_by_first_occurrence_in_all_blocks() -> None:
+def test_terms_are_numbered_by_first_occurrence_in_all_blocks():
     counter = TermCounter(str.split)  # a token may have several terms, or none
     first = counter.count(["b a", "a", "", END_OF_TEXT, END_OF_TEXT])
     second = counter.count(["c", "a a", END_OF_TEXT], np.array([5, 2, 1], np.int32))
@@ -57,5 +53,5 @@ def test_terms_are_numbered_by_first_occurrence_in_all_blocks() -> None:
 @pytest.mark.parametrize(
     ("k", "expected"), [(0, []), (2, [1, 0]), (3, [1, 0, 2]), (9, [1, 0, 2, 4, 3])]
 )
-def test_ties_among_the_top_go_to_the_first(k: int, expected: list[int]) -> None:
+def test_ties_among_the_top_go_to_the_first(k, expected):
     assert select_top_k(np.array([2.0, 3.0, 2.0, 1.0, 2.0]), k).tolist() == expected

@@ -1,7 +1,5 @@
 """Tests of the latent index of SNRM against dot products of dense vectors."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +14,7 @@ from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from tests.conftest import Log, build_text_lookup
+from tests.conftest import build_text_lookup
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]
 TOPICS = pd.DataFrame(
@@ -26,7 +24,7 @@ DOCNOS = [f"d{row:04}" for row in range(1100)]
 
 
 @pytest.fixture(scope="module")
-def checkpoint() -> RankerCheckpoint:
+def checkpoint():
     torch.manual_seed(1)
     tokeniser = WordTokeniser(Vocabulary(WORDS), MaxLengths())
     ranker = SNRM(SNRM.Config(vocabulary=22, dimensions=6, latent=50)).eval()
@@ -39,7 +37,7 @@ def checkpoint() -> RankerCheckpoint:
 
 
 @pytest.fixture(scope="module")
-def premises() -> list[str]:
+def premises():
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in DOCNOS]
     texts[7] = texts[3]  # a tie
@@ -48,9 +46,7 @@ def premises() -> list[str]:
 
 
 @pytest.fixture
-def index(
-    checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path
-) -> LatentIndex:
+def index(checkpoint, premises, small_shards, tmp_path):
     lookup = build_text_lookup(pd.DataFrame({"docno": DOCNOS, "premise": premises}))
     directory = tmp_path / "index"
     directory.mkdir()
@@ -59,7 +55,7 @@ def index(
 
 
 @pytest.fixture(scope="module")
-def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def vectors(checkpoint, premises):
     """Return the vectors of all topics and of all documents, each as an array (texts, latent
     terms)."""
     encode, tokeniser = checkpoint.network.encode, checkpoint.tokeniser
@@ -69,9 +65,7 @@ def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarr
     return torch.cat(queries).numpy(), documents.numpy()
 
 
-def test_scores_equal_dense_dot_products(
-    index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_scores_equal_dense_dot_products(index, vectors):
     queries, documents = vectors
     assert 0.3 < (documents == 0).mean() < 0.99
     assert len(index._by_term.values) == (documents > 0).sum()
@@ -80,12 +74,7 @@ def test_scores_equal_dense_dot_products(
         np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)
 
 
-def test_search_returns_positive_scores_in_order(
-    checkpoint: RankerCheckpoint,
-    index: LatentIndex,
-    vectors: tuple[np.ndarray, np.ndarray],
-    caplog: Log,
-) -> None:
+def test_search_returns_positive_scores_in_order(checkpoint, index, vectors, caplog):
     ranking = search(TOPICS, DOCNOS, checkpoint, index)
     for qid, query in zip("12", vectors[0], strict=False):
         scores = index.score_all(query)

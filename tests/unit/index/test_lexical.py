@@ -3,7 +3,6 @@ computed by hand."""
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,16 +10,7 @@ import pytest
 
 from aragorn.index import lexical
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
-from aragorn.index.weighting import (
-    BM25,
-    RM3,
-    Dirichlet,
-    Model,
-    Query,
-    build_query,
-    expand_query,
-    search,
-)
+from aragorn.index.weighting import BM25, RM3, Dirichlet, build_query, expand_query, search
 from aragorn.text.index_terms import TermAnalyser
 from tests.conftest import build_text_lookup
 
@@ -32,9 +22,7 @@ DOCUMENTS = pd.DataFrame({
 DOCNOS = DOCUMENTS["docno"].tolist()
 
 
-def build_index(
-    directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED
-) -> TermIndex:
+def build_index(directory, documents=DOCUMENTS, settings=UNSTEMMED):
     directory.mkdir(exist_ok=True)
     lookup = build_text_lookup(documents)
     build_term_index(directory, documents["docno"].tolist(), lookup, settings)
@@ -42,12 +30,10 @@ def build_index(
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_index_counts_terms(tmp_path: Path) -> None:
+def test_index_counts_terms(tmp_path):
     index, analyser = build_index(tmp_path), TermAnalyser("none")
-    counts = [
-        Counter(analyser.analyse(f"{row.conclusion} {row.premise}"))
-        for row in DOCUMENTS.itertuples()
-    ]
+    texts = DOCUMENTS["conclusion"] + " " + DOCUMENTS["premise"]
+    counts = [Counter(analyser.analyse(text)) for text in texts]
     total = sum(counts, Counter())
     assert sorted(index.terms) == sorted(total)
     assert index.lengths.tolist() == [count.total() for count in counts]
@@ -58,22 +44,17 @@ def test_index_counts_terms(tmp_path: Path) -> None:
         assert dict(zip(terms, frequencies.tolist(), strict=True)) == count
     for term in index.terms:
         postings = [values.tolist() for values in index.get_postings(term)]
-        assert postings == [
-            [i for i, count in enumerate(counts) if count[term]],
-            [c[term] for c in counts if c[term]],
-        ]
+        rows = [row for row, count in enumerate(counts) if count[term]]
+        assert postings == [rows, [counts[row][term] for row in rows]]
     statistics = index.get_statistics(["zoos", "unheard", "cages"])
-    assert (statistics.n_documents, statistics.df.tolist(), statistics.cf.tolist()) == (
-        400,
-        [400, 0, 266],
-        [799, 0, 399],
-    )
+    expected = (400, [400, 0, 266], [799, 0, 399])
+    assert (statistics.n_documents, statistics.df.tolist(), statistics.cf.tolist()) == expected
     assert {
         array.dtype for array in (index.by_term.columns, index.by_term.values, index.lengths)
     } == {np.dtype(np.int32)}
 
 
-def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
+def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path):
     index = build_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
@@ -81,19 +62,12 @@ def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_index_counts_enriched_terms(tmp_path: Path) -> None:
-    words = [
-        {"Zoos": 2, "run's": row % 3 + 1, "the": 9, "a-zoo": 1} if row != 13 else {}
-        for row in range(400)
-    ]
+def test_index_counts_enriched_terms(tmp_path):
+    words = [{"Zoos": 2, "run's": row % 3 + 1, "the": 9, "a-zoo": 1} for row in range(400)]
+    words[13] = {}
     settings = IndexSettings(stemmer="porter")
-    build_term_index(
-        tmp_path,
-        DOCNOS,
-        lambda docnos: pd.DataFrame(),
-        settings,
-        lambda start, end: words[start:end],
-    )
+    lookup = build_text_lookup(DOCUMENTS)
+    build_term_index(tmp_path, DOCNOS, lookup, settings, lambda start, end: words[start:end])
     index = TermIndex(tmp_path, settings)
     assert index.terms == ["zoo", "run"]
     documents, frequencies = index.get_postings("run")
@@ -104,7 +78,7 @@ def test_index_counts_enriched_terms(tmp_path: Path) -> None:
     assert index.count_enriched_terms(words[2]) == {"zoo": 3, "run": 3}
 
 
-def test_collection_may_be_empty(tmp_path: Path) -> None:
+def test_collection_may_be_empty(tmp_path):
     index = build_index(tmp_path, DOCUMENTS[:0])
     assert (index.terms, index.total_length) == ([], 0)
     assert search(index, QUERY, BM25(), 10).documents.size == 0
@@ -117,7 +91,7 @@ QUERY = build_query(["teacher", "tenur"])
 MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query")]
 
 
-def build_premise_index(directory: Path, texts: list[str]) -> TermIndex:
+def build_premise_index(directory, texts):
     docnos = [f"d{n:02}" for n in range(len(texts))]
     return build_index(
         directory, pd.DataFrame({"docno": docnos, "conclusion": "", "premise": texts})
@@ -125,16 +99,16 @@ def build_premise_index(directory: Path, texts: list[str]) -> TermIndex:
 
 
 @pytest.fixture
-def six_documents(tmp_path: Path) -> TermIndex:
+def six_documents(tmp_path):
     return build_premise_index(tmp_path, TEXTS)
 
 
-def get_scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
+def get_scores(index, query, model, depth=10):
     hits = search(index, query, model, depth)
     return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
 
 
-def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
+def test_scores_match_hand_computed_values(six_documents):
     assert (len(six_documents.lengths), six_documents.total_length) == (6, 19)
     assert get_scores(six_documents, QUERY, BM25()) == pytest.approx(
         {1: 3.482777, 2: 0.866657}, abs=1e-6
@@ -144,10 +118,8 @@ def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     )
     # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this
     constant = 2 * math.log(2 / 19)
-    textbook = [
-        value * math.log(2) + constant
-        for value in get_scores(six_documents, QUERY, Dirichlet(10, "query")).values()
-    ]
+    scores = get_scores(six_documents, QUERY, Dirichlet(10, "query")).values()
+    textbook = [value * math.log(2) + constant for value in scores]
     assert textbook == pytest.approx([-3.294772, -4.359483], abs=1e-6)
 
 
@@ -163,12 +135,8 @@ def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     ("score", True, {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}, None),
 ])  # fmt: skip
 def test_expansion_matches_hand_computed_values(
-    six_documents: TermIndex,
-    feedback: str,
-    weighted_terms: bool,
-    weights: dict[str, float],
-    expected: dict[int, float] | None,
-) -> None:
+    six_documents, feedback, weighted_terms, weights, expected
+):
     expansion = RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1, weighted_terms=weighted_terms)
     expanded = expand_query(six_documents, QUERY, Dirichlet(10), expansion)
     assert max(expanded.values()) == 1
@@ -187,14 +155,12 @@ def test_expansion_matches_hand_computed_values(
     RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
     RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
 ], ids=["weight 1 of the query", "no expansion terms", "terms in at most a sixth of the documents"])  # fmt: skip
-def test_expansion_without_terms_keeps_the_query(
-    six_documents: TermIndex, model: Model, expansion: RM3
-) -> None:
+def test_expansion_without_terms_keeps_the_query(six_documents, model, expansion):
     expanded = expand_query(six_documents, QUERY, model, expansion)
     assert get_scores(six_documents, expanded, model) == get_scores(six_documents, QUERY, model)
 
 
-def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
+def test_repeated_and_unknown_terms(six_documents):
     assert build_query(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
     assert build_query([]) == {}
     assert get_scores(six_documents, {"unheard": 1.0}, BM25()) == {}
@@ -206,19 +172,15 @@ def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
 
 
 @pytest.mark.parametrize("depth", [4, 100])
-def test_ties_keep_document_order(depth: int, tmp_path: Path) -> None:
+def test_ties_keep_document_order(depth, tmp_path):
     index = build_premise_index(tmp_path, ["x b"] * 5 + ["x x b"] + ["x b"] * 5)
     expected = [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert search(index, {"x": 1.0}, Dirichlet(10), depth).documents.tolist() == expected[:depth]
 
 
-def test_search_does_not_depend_on_threads(
-    six_documents: TermIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    titles, expansion = (
-        ["school law", "teacher", "gun tax", "unheard", ""] * 8,
-        RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1),
-    )
+def test_search_does_not_depend_on_threads(six_documents, monkeypatch):
+    titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
+    expansion = RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1)
     results = []
     for threads in (1, 4):
         monkeypatch.setattr(lexical, "count_cpu_cores", lambda threads=threads: threads)

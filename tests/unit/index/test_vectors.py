@@ -2,7 +2,6 @@
 processes append and merge."""
 
 import multiprocessing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from aragorn.cache import Parts
 from aragorn.errors import OutputError
 from aragorn.index import vectors
 from aragorn.index.vectors import VectorStore, hash_text
-from tests.conftest import Patch
 
 DIMENSION = 4
 KEYS = [hash_text("premise", text) for text in ("zoos", "guns", "")]
@@ -19,21 +17,21 @@ VECTORS = np.arange(12).reshape(3, 4).astype(np.float16)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> VectorStore:
+def store(tmp_path):
     store = VectorStore(Parts(tmp_path / "vectors"), DIMENSION)
     assert store.find(KEYS).tolist() == [-1, -1, -1]
     store.append(KEYS, VECTORS)
     return store
 
 
-def test_vectors_are_found_by_text_and_input_type(store: VectorStore) -> None:
+def test_vectors_are_found_by_text_and_input_type(store):
     for reader in (store, VectorStore(store.parts, DIMENSION)):
         rows = reader.find([*KEYS[::-1], hash_text("query", "zoos")])
         assert rows.tolist() == [2, 1, 0, -1]
         np.testing.assert_array_equal(reader.vectors[rows[:3]], VECTORS[::-1])
 
 
-def test_damaged_part_counts_as_missing_and_is_replaced(store: VectorStore) -> None:
+def test_damaged_part_counts_as_missing_and_is_replaced(store):
     key = hash_text("query", "golf")
     store.append([key], VECTORS[:1])
     [name] = [name for name in store.parts.get_names() if len(store.parts.read(name) or b"") > 30]
@@ -46,14 +44,14 @@ def test_damaged_part_counts_as_missing_and_is_replaced(store: VectorStore) -> N
     assert (rows >= 0).all()
 
 
-def append_many(parts: Parts, process: int) -> None:
+def append_many(parts, process):
     store = VectorStore(parts, DIMENSION)
     for number in range(50):
         keys = [hash_text("query", f"{process} {number} {part}") for part in "ab"]
         store.append(keys, np.full((2, DIMENSION), number, dtype=np.float16))
 
 
-def test_processes_append_and_merge_side_by_side(store: VectorStore, monkeypatch: Patch) -> None:
+def test_processes_append_and_merge_side_by_side(store, monkeypatch):
     monkeypatch.setattr(vectors, "MAX_PARTS", 10)
     context = multiprocessing.get_context("fork")
     writers = [
@@ -79,7 +77,7 @@ def test_processes_append_and_merge_side_by_side(store: VectorStore, monkeypatch
     assert len(store.parts.get_names()) <= 10
 
 
-def test_unwritable_folder_raises_an_output_error(tmp_path: Path) -> None:
+def test_unwritable_folder_raises_an_output_error(tmp_path):
     (tmp_path / "blocked").touch()
     with pytest.raises(OutputError, match=r"blocked: .*; choose another directory"):
         VectorStore(Parts(tmp_path / "blocked"), DIMENSION).append(KEYS, VECTORS)

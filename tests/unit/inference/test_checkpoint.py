@@ -3,9 +3,6 @@ path."""
 
 import pickle
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,16 +11,15 @@ from safetensors.torch import load, save
 from aragorn.engine.base import CPU
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import (
-    NetworkCheckpoint,
     RankerCheckpoint,
     TaggerCheckpoint,
     load_checkpoint,
     load_tagger,
 )
 from aragorn.pipeline.session import CheckpointStore
-from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
+from tests.conftest import update_hash, write_deepct, write_targer, write_tiny_ranker
 
-LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {
+LOADERS = {
     "knrm": load_checkpoint, "deepct": load_tagger, "targer": load_tagger,
 }  # fmt: skip
 HALF_PRECISION = {  # prefixes of the weights that are stored in float16
@@ -32,17 +28,15 @@ HALF_PRECISION = {  # prefixes of the weights that are stored in float16
 
 
 @pytest.fixture
-def directory(name: str, tmp_path: Path) -> Path:
+def directory(name, tmp_path):
     """Write a small random checkpoint of the network `name` and return its directory."""
-    write: Callable[..., None] = {"deepct": write_deepct, "targer": write_targer}.get(
-        name, write_tiny_ranker
-    )
+    write = {"deepct": write_deepct, "targer": write_targer}.get(name, write_tiny_ranker)
     write(tmp_path, name, seed=0)
     return tmp_path / name
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
+def test_checkpoints_load_as_saved(name, directory):
     directory = directory.rename(directory.with_name("M\udcfcller"))
     checkpoint = LOADERS[name](directory)
     assert checkpoint.network.get_name() == name
@@ -62,9 +56,7 @@ def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
     ("deepct", "tokenizer.json", lambda content: content + b"\n"),
     ("targer", "config.json", lambda content: content.replace(b'"dropout": 0.5', b'"dropout": 0.4')),
 ])  # fmt: skip
-def test_changed_files_change_the_fingerprint(
-    name: str, file: str, change: Callable[[bytes], bytes], directory: Path
-) -> None:
+def test_changed_files_change_the_fingerprint(name, file, change, directory):
     before = LOADERS[name](directory).fingerprint
     assert LOADERS[name](directory).fingerprint == before
     content = (directory / file).read_bytes()
@@ -81,16 +73,14 @@ def test_changed_files_change_the_fingerprint(
     ("deepct", "aragorn.text.passages.SENTENCE_END", re.compile("(?!)")),
     ("targer", "aragorn.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
 ])  # fmt: skip
-def test_changed_code_fails_the_probe(
-    name: str, target: str, replacement: object, directory: Path, monkeypatch: Patch
-) -> None:
+def test_changed_code_fails_the_probe(name, target, replacement, directory, monkeypatch):
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         LOADERS[name](directory)
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch: Patch) -> None:
+def test_checkpoints_are_pickled_by_path(name, directory, monkeypatch):
     checkpoint = LOADERS[name](directory)
     pickled = pickle.dumps(checkpoint)
     assert len(pickled) < 500
@@ -105,9 +95,7 @@ def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float32"])
-def test_precision_is_pickled_with_the_checkpoint(
-    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precision_is_pickled_with_the_checkpoint(precision, tmp_path, monkeypatch):
     write_tiny_ranker(tmp_path, "sbert", seed=0)
     checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
     unpickled = pickle.loads(pickle.dumps(checkpoint))

@@ -4,22 +4,16 @@ precision."""
 import subprocess
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from aragorn.cpu_cores import count_cpu_cores
 from aragorn.engine.device import choose_precision, count_threads
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.inference.device import (
-    batch_by_tokens,
-    compute_or_split,
-    limit_threads,
-)
+from aragorn.inference.device import batch_by_tokens, compute_or_split, limit_threads
 from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
 from tests.conftest import needs_bfloat16
@@ -29,57 +23,38 @@ PRINT_TF32 = "print(torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.
 
 
 @pytest.mark.parametrize(
-    "module",
-    [
-        "aragorn.inference.pair_scoring",
-        "aragorn_training.fitting.fit",
-        "aragorn_training.tasks.pairs",
-    ],
+    "module", ["aragorn.inference.pair_scoring", "aragorn_training.tasks.pairs"]
 )
-def test_networks_are_not_computed_in_tf32(module: str) -> None:
-    code = (
-        f"import torch; torch.backends.cuda.matmul.allow_tf32 = True; import {module}; {PRINT_TF32}"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+def test_networks_are_not_computed_in_tf32(module):
+    lines = ["import torch", "torch.backends.cuda.matmul.allow_tf32 = True", f"import {module}"]
+    command = [sys.executable, "-c", "; ".join([*lines, PRINT_TF32])]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stdout == "False False\n"
 
 
 @pytest.mark.parametrize("limit", [3, 0])
-def test_oversized_batches_are_halved(limit: int, caplog: pytest.LogCaptureFixture) -> None:
-    sizes: list[int] = []
+def test_oversized_batches_are_halved(limit, caplog):
+    sizes = []
 
-    def compute(rows: np.ndarray) -> Tensor:
+    def compute(rows):
         sizes.append(len(rows))
         if len(rows) > limit:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return torch.from_numpy(rows * 10)
 
     with pytest.raises(torch.OutOfMemoryError) if limit == 0 else nullcontext():
-        assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [
-            0,
-            10,
-            20,
-            30,
-            40,
-            50,
-            60,
-        ]
+        expected = [0, 10, 20, 30, 40, 50, 60]
+        assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == expected
     assert sizes == ([7, 4, 2, 2, 3] if limit else [7, 4, 2, 1])
     assert "out of memory for a batch of 7" in caplog.text
 
 
-def test_batches_are_at_most_the_token_limit() -> None:
-    assert [rows.tolist() for rows in batch_by_tokens([0, 5, 3, 900, 7, 7, 2], 14)] == [
-        [3],
-        [4, 5],
-        [1, 2],
-        [6, 0],
-    ]
+def test_batches_are_at_most_the_token_limit():
+    expected = [[3], [4, 5], [1, 2], [6, 0]]
+    assert [rows.tolist() for rows in batch_by_tokens([0, 5, 3, 900, 7, 7, 2], 14)] == expected
 
 
-def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_exceed_cpu_cores(monkeypatch):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
@@ -92,9 +67,7 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("2", 2), ("16", 8), ("", 8), ("4,2", 8)])
-def test_threads_without_torch_follow_the_environment(
-    setting: str, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_without_torch_follow_the_environment(setting, expected, monkeypatch):
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
     monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 8)
@@ -113,12 +86,8 @@ NONE, V1 = "max 100000", "cpu.cfs_quota_us"
     (["1:cpuset:/a", "0::/../b"], {f"cpu/a/{V1}": "100000"}, 8), ([], {}, 8),
 ])  # fmt: skip
 def test_tightest_quota_of_nested_cgroups_limits_cores(
-    memberships: list[str],
-    quotas: dict[str, str],
-    expected: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    memberships, quotas, expected, tmp_path, monkeypatch
+):
     for file, quota in quotas.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"{quota}\n")
@@ -131,9 +100,7 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
     assert count_cpu_cores() == expected
 
 
-def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypatch):
     monkeypatch.setattr("aragorn.engine.device.find_spec", lambda name: name == "openvino" or None)
     for feature in ("avx512_bf16", "amx_bf16"):
         monkeypatch.setattr(
@@ -144,10 +111,8 @@ def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
     with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
     monkeypatch.setattr("aragorn.engine.device.find_spec", lambda _: None)
-    with pytest.raises(
-        UsageError,
-        match=r"OpenVINO is not installed; run `submission/install\.sh openvino`",
-    ):
+    message = r"OpenVINO is not installed; run `submission/install\.sh openvino`"
+    with pytest.raises(UsageError, match=message):
         choose_precision("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
@@ -159,7 +124,7 @@ def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(
     [torch.float16, pytest.param(torch.bfloat16, marks=[needs_bfloat16, pytest.mark.slow])],
 )
 @torch.inference_mode()
-def test_half_precision_is_close_for_all_lengths(precision: torch.dtype) -> None:
+def test_half_precision_is_close_for_all_lengths(precision):
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
     for longest in (5, 64, 65):
         ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])

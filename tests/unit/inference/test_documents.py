@@ -2,9 +2,7 @@
 size."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,7 +24,7 @@ from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from tests.conftest import Log, Patch, build_text_lookup
+from tests.conftest import build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
 PREMISES = ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]
@@ -38,7 +36,7 @@ CANDIDATES = pd.DataFrame(
 
 
 @pytest.fixture
-def knrm() -> RankerCheckpoint:
+def knrm():
     torch.manual_seed(0)
     ranker = KNRM(KNRM.Config(vocabulary=8, dimensions=8)).eval()
     ranker.cpu_batch_size = ranker.shard_size = 2
@@ -46,13 +44,11 @@ def knrm() -> RankerCheckpoint:
     return RankerCheckpoint(ranker, WordTokeniser(vocabulary, MaxLengths()), "a test")
 
 
-def score(
-    checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES
-) -> np.ndarray:
+def score(checkpoint, directory, candidates=CANDIDATES):
     return score_documents(candidates, TOKENS, checkpoint, CPU, Parts(directory))
 
 
-def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+def test_candidates_are_scored_in_order(knrm, tmp_path):
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     expected = [
         float(score_texts(knrm, [(queries[qid], premises[docno])])[0])
@@ -64,16 +60,16 @@ def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) 
     assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
 
 
-def test_nan_scores_fail_with_their_document(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+def test_nan_scores_fail_with_their_document(knrm, tmp_path):
     torch.nn.init.constant_(knrm.network.linear.weight, torch.nan)
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(knrm, tmp_path)
 
 
-def test_documents_are_loaded_once_for_equal_tokens() -> None:
-    loads: list[str] = []
+def test_documents_are_loaded_once_for_equal_tokens():
+    loads = []
 
-    def load(docnos: Iterable[str]) -> pd.DataFrame:
+    def load(docnos):
         loads.extend(docnos)
         return CORPUS[CORPUS["docno"].isin(loads)]
 
@@ -105,32 +101,28 @@ class LengthWeighting(Tagger[list[str]]):
 
     output_name = "length"
 
-    def annotate(self, passages: Sequence[list[str]]) -> list[list[TokenAnnotation]]:
+    def annotate(self, passages):
         return [
             [TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words]
             for words in passages
         ]
 
-    def compute_word_frequencies(
-        self, passages: Sequence[Sequence[TokenAnnotation]]
-    ) -> Mapping[str, int]:
-        counts: Counter[str] = Counter()
+    def compute_word_frequencies(self, passages):
+        counts = Counter()
         for word in chain.from_iterable(passages):
             counts.update({word.surface: int(word.weight)} if word.weight > 2 else {})
         return counts
 
 
 @pytest.fixture
-def checkpoint() -> TaggerCheckpoint:
+def checkpoint():
     sentences = SimpleNamespace(
         split=lambda text: [part.split() for part in text.split(".") if part.strip()]
     )
     return TaggerCheckpoint(LengthWeighting(None), cast(Any, sentences), "a test")
 
 
-def enrich(
-    checkpoint: TaggerCheckpoint, directory: Path, count: int = len(DOCNOS)
-) -> enrichment.FrequencyLoader:
+def enrich(checkpoint, directory, count=600):
     """Enrich the first `count` documents of the collection and return the loader of their term
     frequencies."""
     store, text_of = Parts(directory), dict(zip(DOCNOS, TEXTS, strict=True))
@@ -145,9 +137,7 @@ def enrich(
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])
-def test_frequencies_are_read_across_shards(
-    start: int, end: int, checkpoint: TaggerCheckpoint, tmp_path: Path
-) -> None:
+def test_frequencies_are_read_across_shards(start, end, checkpoint, tmp_path):
     expected = enrich_texts(TEXTS, checkpoint, CPU)
     assert (expected[13], expected[1]) == ({}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
     assert enrich(checkpoint, tmp_path)(start, end) == expected[start:end]
@@ -157,14 +147,8 @@ def test_frequencies_are_read_across_shards(
     ("count", "workers", "minutes"), [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)]
 )
 def test_time_and_size_are_estimated_first(
-    count: int,
-    workers: int,
-    minutes: float,
-    checkpoint: TaggerCheckpoint,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    caplog: Log,
-) -> None:
+    count, workers, minutes, checkpoint, tmp_path, monkeypatch, caplog
+):
     clock = iter([100.0, 100.0 + 20 * 60])  # the sample of 16 documents takes 20 minutes
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(LocalEngine, "count_workers", lambda *_: workers)
@@ -177,8 +161,8 @@ def test_time_and_size_are_estimated_first(
     assert "to enrich" not in caplog.text
 
 
-def test_index_sums_passage_frequencies(checkpoint: TaggerCheckpoint, tmp_path: Path) -> None:
-    def build(settings: IndexSettings) -> TermIndex:
+def test_index_sums_passage_frequencies(checkpoint, tmp_path):
+    def build(settings):
         directory = tmp_path / settings.stemmer
         directory.mkdir()
         build_term_index(
@@ -197,8 +181,6 @@ def test_index_sums_passage_frequencies(checkpoint: TaggerCheckpoint, tmp_path: 
     statistics = index.get_statistics(["run"])
     assert (statistics.df.tolist(), statistics.cf.tolist()) == ([599], [599 * 11])
     assert 13 not in index.get_postings("run")[0]
-    assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {
-        "run": 5,
-        "b": 1,
-    }
+    expected = {"run": 5, "b": 1}
+    assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == expected
     assert {"running", "runs"} <= {*build(IndexSettings(stemmer="none")).terms}

@@ -1,8 +1,6 @@
 """Tests of the ids, stances and portals of args.me."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,30 +12,28 @@ from aragorn.io.document_store import ArgumentMetadata, open_document_store
 from tests.conftest import make_argument
 
 
-def test_find_mismatched_ids_of_changed_texts() -> None:
+def test_find_mismatched_ids_of_changed_texts():
     matching_id = f"S1-A{(31 * hash_java_string('they suffer') + hash_java_string('zoos are cruel')) % 2**32:x}"
     frame = pd.DataFrame({"docno": [matching_id, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
                           "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
     assert hash_java_string("😀") == 1772899  # a surrogate pair
     docnos, hashed_count = find_mismatched_ids(frame)
     assert (docnos.tolist(), hashed_count) == (["S2-Aff"], 2)
-    assert find_mismatched_ids(frame.assign(premise="They suffer"))[0].tolist() == [
-        matching_id,
-        "S2-Aff",
-    ]
+    expected = [matching_id, "S2-Aff"]
+    assert find_mismatched_ids(frame.assign(premise="They suffer"))[0].tolist() == expected
 
 
-def build_argument(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
+def build_argument(docno, *stances, **context):
     premises = [{"text": f"a premise of {docno}", "stance": stance} for stance in stances]
     return {**make_argument(docno), "premises": premises, "context": context}
 
 
-def to_json(*arguments: dict[str, Any]) -> str:
+def to_json(*arguments):
     return json.dumps({"arguments": arguments})
 
 
 PRO_ARGUMENT = build_argument("a", "PRO", sourceDomain="www.example.org")
-FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
+FILES = {
     "stances and source domains": (
         {
             "args-me.json": to_json(
@@ -64,7 +60,7 @@ FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_stances_and_portals_are_read(name: str, tmp_path: Path) -> None:
+def test_stances_and_portals_are_read(name, tmp_path):
     contents, expected = FILES[name]
     for file, text in contents.items():
         (tmp_path / file).write_text(text, encoding="utf-8")

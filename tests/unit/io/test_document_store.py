@@ -4,9 +4,7 @@ directory."""
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import create_database, fetch_rows, open_document_store
 from aragorn.io.files import BATCH_SIZE
-from tests.conftest import PREMISE, Log, Patch, make_argument
+from tests.conftest import PREMISE, make_argument
 
 COLUMNS = ["docno", "conclusion", "premise"]
 ARGUMENTS = [
@@ -28,11 +26,11 @@ ARGUMENTS = [
 
 
 @pytest.fixture
-def directory(make_input: Callable[..., Path]) -> Path:
+def directory(make_input):
     return make_input(arguments=ARGUMENTS)
 
 
-def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
+def query_all(directory, cache_dir):
     """Open the document store of `directory` and return the result of each method, by a short
     description."""
     with open_cache(cache_dir, directory) as cache:
@@ -55,9 +53,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def test_second_execution_reads_no_corpus(
-    directory: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
-) -> None:
+def test_second_execution_reads_no_corpus(directory, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     assert query_all(directory, None) == query_all(directory, tmp_path / "work") == EXPECTED
     assert (
@@ -68,7 +64,7 @@ def test_second_execution_reads_no_corpus(
 
 
 DOCUMENT_COUNT = BATCH_SIZE + 3
-FORMATS: dict[str, Callable[[], str]] = {
+FORMATS = {
     "args-me.json": lambda: json.dumps(
         {"arguments": [make_argument(f"a{n}") for n in range(DOCUMENT_COUNT)]}
     ),
@@ -82,7 +78,7 @@ FORMATS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None:
+def test_batches_equal_documents_read_at_once(name, tmp_path):
     (tmp_path / name).write_text(FORMATS[name]())
     (tmp_path / "topics.xml").write_text(
         "<topics><topic><number>1</number><title>Zoos?</title></topic></topics>"
@@ -100,7 +96,7 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows
 
 
-def test_databases_need_no_locks(tmp_path: Path) -> None:
+def test_databases_need_no_locks(tmp_path):
     file = tmp_path / "caf\udce9?#.sqlite"
     with closing(sqlite3.connect(file)) as database:
         database.execute("create table numbers (value integer)")

@@ -1,7 +1,5 @@
 """Tests of what all readers share: ids, archives, and JSON Lines."""
 
-from collections.abc import Callable
-from pathlib import Path
 from zipfile import ZipFile
 
 import pandas as pd
@@ -27,19 +25,19 @@ VALID = ("a", "ä", "a\u0301", "東京", "а", "😀", "#1", "~!", "١", "x" * 3
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_invisible_characters_are_invalid_in_ids(name: str) -> None:
+def test_invisible_characters_are_invalid_in_ids(name):
     character = INVALID[name]
     assert [is_invalid_id(text) for text in (character, f"{character}a", f"a{character}é")] == [
         True
     ] * 3
 
 
-def test_visible_ids_are_valid() -> None:
+def test_visible_ids_are_valid():
     assert [identifier for identifier in VALID if is_invalid_id(identifier)] == []
     assert is_invalid_id("")
 
 
-READERS: dict[str, tuple[str, Callable[[Path], object]]] = {  # content with an id; reader
+READERS = {  # content with an id; reader
     "topics": (
         "<t><topic><number>{}</number><title>x</title></topic></t>",
         lambda file: touche.read_topics([file]),
@@ -63,7 +61,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {  # content with an 
 
 @pytest.mark.parametrize("character", ["\u00ad", "\ufe0f", "\U000e0041"])
 @pytest.mark.parametrize("name", READERS)
-def test_all_readers_have_the_same_rule_of_ids(name: str, character: str, tmp_path: Path) -> None:
+def test_all_readers_have_the_same_rule_of_ids(name, character, tmp_path):
     content, read = READERS[name]
     file = tmp_path / "file"
     file.write_text(content.format("7é"))
@@ -88,7 +86,7 @@ RUN_FORMATS = {  # first lines of a file that is no run; part of the message
 
 
 @pytest.mark.parametrize("name", RUN_FORMATS)
-def test_other_formats_than_a_run_are_recognised(name: str, tmp_path: Path) -> None:
+def test_other_formats_than_a_run_are_recognised(name, tmp_path):
     content, message = RUN_FORMATS[name]
     file = tmp_path / "run.txt"
     file.write_text(content)
@@ -102,7 +100,7 @@ def test_other_formats_than_a_run_are_recognised(name: str, tmp_path: Path) -> N
     ]
 
 
-def test_values_over_several_lines_are_recognised(tmp_path: Path) -> None:
+def test_values_over_several_lines_are_recognised(tmp_path):
     for name, read in (
         ("args-me.jsonl", lambda file: touche.read_arguments(file, touche.Argument)),
         ("x.jsonl", tirex.read_documents),
@@ -122,7 +120,7 @@ def test_values_over_several_lines_are_recognised(tmp_path: Path) -> None:
             ) == is_pretty
 
 
-def test_archives_of_windows_are_read(tmp_path: Path) -> None:
+def test_archives_of_windows_are_read(tmp_path):
     topics = "<t><topic><number>1</number><title>x</title></topic></t>"
     members = {"data\\": "", "data\\topics.xml": topics, "data\\.hidden": "", "data\\idebate.jsonl":
                f'{{"id": "a", "conclusion": "c", "argument": "{PREMISE}"}}'}  # fmt: skip

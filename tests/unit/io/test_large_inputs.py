@@ -17,33 +17,33 @@ MAX_SECONDS = 4.0  # of processor time; quadratic algorithms take more
 QIDS = [str(number) for number in range(N)]
 
 
-def build_long_query(folder: Path) -> int:
+def build_long_query(folder):
     words = [f"w{number}" for number in range(4 * N)]
     query = build_query([*words, words[0]])
     assert (query["w0"], query["w1"]) == (1.0, 0.5)
     return len(query)
 
 
-def read_repeated_arguments(folder: Path) -> int:
+def read_repeated_arguments(folder):
     arguments = [make_argument(f"a{number}") for number in range(N)] * 2
     file = folder / "args-me.json"
     file.write_text(json.dumps({"arguments": arguments}))
     return len(read_documents([file]))
 
 
-def write_run(folder: Path, prefix: str) -> Path:
+def write_run(folder, prefix):
     file = folder / "run.txt"
     file.write_text("".join(f"{prefix}{qid} Q0 a1 1 2.5 tag\n" for qid in QIDS))
     return file
 
 
-def check_run_of_many_topics(folder: Path) -> int:
+def check_run_of_many_topics(folder):
     file = write_run(folder, "")
     assert find_run_issues(file, QIDS, {"a1"}) == []
     return len(find_run_issues(file, QIDS[: N // 2], {"a1"})) + N // 2  # of unknown topics
 
 
-def check_run_of_other_topics(folder: Path) -> int:
+def check_run_of_other_topics(folder):
     issues = find_run_issues(write_run(folder, "x"), QIDS, {"a1"})
     assert issues[-1].message.startswith(f"none of the {N} topics is in the run (0, 1, 2,")
     return len(issues) - 1
@@ -58,7 +58,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_time_is_linear(case: str, tmp_path: Path) -> None:
+def test_time_is_linear(case, tmp_path):
     process: Callable[[Path], int]
     process, expected = CASES[case]
     start = time.process_time()

@@ -1,13 +1,11 @@
 """Tests of qrels as they are published: repeated, contradictory and annotated judgments."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
 from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
-from tests.conftest import Log
 
 REPEATED = {  # qrels; judgments that are read; number of dropped judgments
     "equal lines": ("1 0 a 2\n1 0 b 0\n1 0 a 2\n1 0 a 2\n", [("1", "a", 2), ("1", "b", 0)], "2 repeated judgments"),
@@ -27,7 +25,7 @@ CONTRADICTORY = {  # qrels; parts of the message
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_repeated_judgments_are_dropped_and_counted(name: str, tmp_path: Path, caplog: Log) -> None:
+def test_repeated_judgments_are_dropped_and_counted(name, tmp_path, caplog):
     qrels, expected, message = REPEATED[name]
     (tmp_path / "qrels").write_text(qrels)
     assert [*read_qrels(tmp_path / "qrels").itertuples(index=False, name=None)] == expected
@@ -37,7 +35,7 @@ def test_repeated_judgments_are_dropped_and_counted(name: str, tmp_path: Path, c
 
 
 @pytest.mark.parametrize("name", CONTRADICTORY)
-def test_contradictory_judgments_are_refused_and_counted(name: str, tmp_path: Path) -> None:
+def test_contradictory_judgments_are_refused_and_counted(name, tmp_path):
     qrels, messages = CONTRADICTORY[name]
     (tmp_path / "qrels").write_text(qrels)
     with pytest.raises(InputError) as error:

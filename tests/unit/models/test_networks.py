@@ -19,19 +19,11 @@ from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts
 
-SNRM_TEXTS = [
-    [],
-    [5],
-    [1, 6],
-    [3, 4, 1, 3],
-    list(range(2, 12)),
-    *[[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)],
-]
+SNRM_TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], [*range(2, 12)]]
+SNRM_TEXTS += [[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)]
 
 
-def build_snrm(
-    hidden: tuple[int, ...] = (), *, latent: int = 9, padded: bool = False, length: float = 1.0
-) -> SNRM:
+def build_snrm(hidden=(), *, latent=9, padded=False, length=1.0):
     torch.manual_seed(3)
     return SNRM(
         SNRM.Config(
@@ -43,13 +35,9 @@ def build_snrm(
 @pytest.mark.parametrize("length", [0.5, 1.0])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("hidden", [(), (5,)])
-def test_deduplicated_words_keep_vectors_and_gradients(
-    hidden: tuple[int, ...], padded: bool, length: float
-) -> None:
-    ranker, results = (
-        build_snrm(hidden, latent=259, padded=padded, length=length),
-        list[list[Tensor]](),
-    )
+def test_deduplicated_words_keep_vectors_and_gradients(hidden, padded, length):
+    ranker = build_snrm(hidden, latent=259, padded=padded, length=length)
+    results = list[list[Tensor]]()
     assert (len(SNRM_TEXTS), 259) > (TEXT_BATCH, LATENT_TERM_BATCH)
     factors = torch.randn(len(SNRM_TEXTS), 259, dtype=torch.float64)
     for represent in (ranker.encode, ranker.encode_batch):
@@ -66,7 +54,7 @@ def test_deduplicated_words_keep_vectors_and_gradients(
 
 
 @torch.no_grad()
-def test_padded_text_has_a_window_per_word() -> None:
+def test_padded_text_has_a_window_per_word():
     ranker = build_snrm(padded=True, length=0)
     vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
     windows = [
@@ -85,14 +73,12 @@ WORDS = 3000
 
 @torch.no_grad()
 @pytest.mark.parametrize("size", [1, 7, 400])
-def test_scores_equal_float64_for_any_batch(size: int) -> None:
+def test_scores_equal_float64_for_any_batch(size):
     torch.manual_seed(0)
     drmm = DRMM(DRMM.Config(vocabulary=WORDS, dimensions=300)).eval()
     drmm.embedding.weight[2:] = torch.randn(WORDS - 2, 300)
-    query, document = (
-        torch.randint(2, WORDS, (1, 5)).expand(400, -1),
-        torch.randint(2, WORDS, (400, 100)),
-    )
+    query = torch.randint(2, WORDS, (1, 5)).expand(400, -1)
+    document = torch.randint(2, WORDS, (400, 100))
     expected = deepcopy(drmm).double()(query, query > 0, document, document > 0).float()
     assert expected.std() > 1e-3
     batches = zip(query.split(size), document.split(size), strict=True)
@@ -104,7 +90,7 @@ def test_scores_equal_float64_for_any_batch(size: int) -> None:
 QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]
 
 
-def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor:
+def score_with_transformers(ranker, queries):
     """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of
     `ranker`."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
@@ -115,17 +101,15 @@ def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor
     scores = []
     for query, document in zip(queries, DOCUMENTS, strict=True):
         first, second = [2, *query, 3], [*document, 3]
+        document_start = QUERY_LENGTH + 1
         positions = [
             *range(len(first) - 1),
-            *range(QUERY_LENGTH + 1, QUERY_LENGTH + 2 + len(second)),
+            *range(document_start, document_start + 1 + len(second)),
         ]
         types = [0] * len(first) + [1] * len(second)
         inputs = {"input_ids": first + second, "token_type_ids": types, "position_ids": positions}
-        scores.append(
-            linear(
-                bert(**{name: torch.tensor([row]) for name, row in inputs.items()}).pooler_output
-            ).flatten()
-        )
+        arguments = {name: torch.tensor([row]) for name, row in inputs.items()}
+        scores.append(linear(bert(**arguments).pooler_output).flatten())
     return torch.cat(scores)
 
 
@@ -133,7 +117,7 @@ def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor
 @pytest.mark.parametrize(
     ("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["with topic", "without topic"]
 )
-def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> None:
+def test_scores_equal_transformers(topic, queries):
     torch.manual_seed(0)
     ranker = TFRBERT(TFRBERT.Config(bert=BERT, cls=2, sep=3, topic=topic)).double().eval()
     scores = ranker(*pad(QUERIES), *pad(DOCUMENTS))
@@ -143,13 +127,10 @@ def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> Non
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_bert_equals_transformers_bit_by_bit(training: bool) -> None:
+def test_bert_equals_transformers_bit_by_bit(training):
     mask = torch.ones(3, 9, dtype=torch.long)
-    inputs = {
-        "input_ids": torch.arange(27).reshape(3, 9),
-        "token_type_ids": mask - 1,
-        "position_ids": mask.cumsum(1),
-    }
+    ids = torch.arange(27).reshape(3, 9)
+    inputs = {"input_ids": ids, "token_type_ids": mask - 1, "position_ids": mask.cumsum(1)}
     results = []
     for build in (
         lambda: transformer.BERT(BERTConfig(**BERT)),
@@ -166,16 +147,14 @@ def test_bert_equals_transformers_bit_by_bit(training: bool) -> None:
         gradients = torch.autograd.grad(torch.stack(layers).pow(2).sum(), list(bert.parameters()))
         results.append({**dict(bert.named_parameters()), **dict(enumerate([*layers, *gradients]))})
     assert list(results[0]) == list(results[1])
-    assert all(
-        torch.equal(ours, theirs)
-        for ours, theirs in zip(*(result.values() for result in results), strict=True)
-    )
+    pairs = zip(*(result.values() for result in results), strict=True)
+    assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
 
 
 TEXT = "The women's rights (since 1920) are good. Zoos aren't."
 
 
-def tag_text(letters: str) -> list[TokenAnnotation]:
+def tag_text(letters):
     """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a
     backing, else O."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
@@ -187,7 +166,7 @@ def tag_text(letters: str) -> list[TokenAnnotation]:
     ]
 
 
-def test_indexed_components_have_the_original_text() -> None:
+def test_indexed_components_have_the_original_text():
     frequencies = TARGER(TARGER.Config(12, ("O",))).compute_word_frequencies
     premise = tag_text("p" * 17)
     assert join_adjacent(premise) == TEXT.split()

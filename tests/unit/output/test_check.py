@@ -4,36 +4,27 @@ import gzip
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tira.check_format import _fmt, check_format
 
 from aragorn.__main__ import main
-from aragorn.io.run_rules import (
-    ACCEPTED,
-    STRICTER,
-    TIRA_ERROR,
-    RunIssue,
-    find_run_issues,
-    summarise_issues,
-)
-from tests.conftest import PREMISE, Capture, Log, make_argument
+from aragorn.io.run_rules import ACCEPTED, STRICTER, TIRA_ERROR, find_run_issues, summarise_issues
+from tests.conftest import PREMISE, argv, make_argument
 
-MakeInput = Callable[..., Path]
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
 EXTRA_LINE = ["3 Q0 a1 3 0.5 me-knrm"]  # TIRA requires at least five lines
 TOPICS, CORPUS = ["1", "2", "3"], {"a1", "a2", "a3"}
 
 
-def find_issues(tmp_path: Path, lines: list[str]) -> list[RunIssue]:
+def find_issues(tmp_path, lines):
     (tmp_path / "run.txt").write_text("".join(f"{line}\n" for line in lines))
     return find_run_issues(tmp_path / "run.txt", TOPICS, CORPUS)
 
 
-def test_valid_run_has_no_issues(tmp_path: Path) -> None:
+def test_valid_run_has_no_issues(tmp_path):
     assert find_issues(tmp_path, VALID_LINES) == []
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
     assert find_run_issues(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
@@ -57,9 +48,7 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
     (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
 ])  # fmt: skip
-def test_issues_of_a_line_are_reported(
-    tmp_path: Path, level: str, line_number: int, line: str, message: str
-) -> None:
+def test_issues_of_a_line_are_reported(tmp_path, level, line_number, line, message):
     lines = [*VALID_LINES[: line_number - 1], line, *VALID_LINES[line_number:], *EXTRA_LINE]
     issues = find_issues(tmp_path, lines)
     assert any(
@@ -87,13 +76,11 @@ def test_issues_of_a_line_are_reported(
         [*[(STRICTER, "unknown topic")] * 3, (ACCEPTED, "topics without documents")],
     ),
 ], ids=["errors first", "topics in another order", "topic numbers with a suffix"])  # fmt: skip
-def test_issues_of_a_run_are_reported(
-    tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]
-) -> None:
+def test_issues_of_a_run_are_reported(tmp_path, lines, expected):
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
 
 
-def number_lines(*ranks: int) -> list[str]:
+def number_lines(*ranks):
     """Return a run that gives the three documents of each topic, in descending order of score,
     these ranks."""
     return [
@@ -110,12 +97,12 @@ def number_lines(*ranks: int) -> list[str]:
     ([line for row in range(3) for line in number_lines(1, 3, 2)[row::3]], "ranks and scores disagree in 3 of 3"),
     (number_lines(1, 2, 3)[3:6], "2 of 3 topics are not in the run (1, 3); evaluators count them as 0 or skip them"),
 ])  # fmt: skip
-def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary: str) -> None:
+def test_issues_of_topics_are_counted(tmp_path, lines, summary):
     summaries = summarise_issues(tmp_path, find_issues(tmp_path, lines))
     assert any(summary in line for line in summaries), summaries
 
 
-def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None:
+def test_more_than_1000_documents_per_topic_are_reported(tmp_path):
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x\n" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("".join([*lines, "2 Q0 a 1 1 x\n", "3 Q0 a 1 1 x\n"]))
     assert [issue.category for issue in find_run_issues(tmp_path / "run.txt", None, None)] == [
@@ -123,9 +110,7 @@ def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None
     ]
 
 
-def test_each_check_is_reported_in_order(
-    make_input: MakeInput, checkpoints: Path, tmp_path: Path, capsys: Capture, caplog: Log
-) -> None:
+def test_each_check_is_reported_in_order(make_input, checkpoints, tmp_path, capsys, caplog):
     path_flags = ["-i", str(make_input()), "--checkpoints", str(checkpoints)]
     assert main(["rank", *path_flags, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
     runs = [
@@ -136,21 +121,14 @@ def test_each_check_is_reported_in_order(
     Path(runs[1]).write_text(Path(runs[1]).read_text().replace("Q0", "0"))
     assert main(["check", *path_flags, *runs]) == 3  # the runs are too small for TIRA
     out, err = capsys.readouterr()
-    assert (
-        " ".join(line.split()[0] for line in out.splitlines())
-        == "NOTE OK " * 3 + "NOTE NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
-    )
+    expected = "NOTE OK " * 3 + "NOTE NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
+    assert " ".join(line.split()[0] for line in out.splitlines()) == expected
     assert re.search(
         "NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out
     )
     assert re.search("systems omitted, as checkpoints are missing: gru, .*, fusion", caplog.text)
-    assert (
-        bool(re.search("checkpoint knrm [0-9a-f]{12}\n", out)),
-        "error: 7 errors; see 5 ERROR lines above" in err,
-    ) == (
-        True,
-        True,
-    )
+    assert re.search("checkpoint knrm [0-9a-f]{12}\n", out)
+    assert "error: 7 errors; see 5 ERROR lines above" in err
     assert (
         "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words"
         in out
@@ -182,9 +160,9 @@ LINES = {"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan}
     ),
 ], ids=["ids and fields", "lines"])  # fmt: skip
 def test_the_first_error_of_each_file_is_reported(
-    topics: list[tuple[str, str]], files: dict[str, str], expected: list[str],
-    make_input: MakeInput, tmp_path: Path, capsys: Capture,
-) -> None:  # fmt: skip
+    topics, files, expected,
+    make_input, tmp_path, capsys
+):  # fmt: skip
     directory = make_input(topics)
     for name, content in files.items():
         (directory / name).write_text(content)
@@ -196,7 +174,7 @@ def test_the_first_error_of_each_file_is_reported(
     assert f"error: {len(errors)} error" in err
 
 
-def test_notes_are_no_errors(make_input: MakeInput, tmp_path: Path, capsys: Capture) -> None:
+def test_notes_are_no_errors(make_input, tmp_path, capsys):
     directory = make_input(
         [(qid, "zoos") for qid in "1234"], [make_argument("S1-A1"), make_argument("S2-A2")]
     )
@@ -204,19 +182,11 @@ def test_notes_are_no_errors(make_input: MakeInput, tmp_path: Path, capsys: Capt
     run.write_text(
         "".join(f"{qid} Q0 S{rank}-A{rank} {rank} -{rank} t\n" for qid in "123" for rank in (1, 2))
     )
-    flags = [
-        "-i",
-        str(directory),
-        "--no-checkpoints",
-        "--mismatched-ids",
-        str(tmp_path / "ids"),
-        "--run",
-        str(run),
-    ]
-    assert main(["check", *flags]) == 0
-    assert (
-        f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4"
-        in capsys.readouterr().out
+    flags = argv(
+        "-i", directory, "--no-checkpoints --mismatched-ids", tmp_path / "ids", "--run", run
     )
+    assert main(["check", *flags]) == 0
+    message = f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4"
+    assert message in capsys.readouterr().out
     # texts that are not those of their ids
     assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,22 +19,16 @@ from tests.conftest import PREMISE
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
-def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> None:
-    row = {
-        "qid": "1",
-        "query": "zoos",
-        "docno": "d",
-        "text": "zoos are cruel " * 8,
-        "rank": 1,
-        "score": 2.0,
-    }
+def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path):
+    row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8}
+    row |= {"rank": 1, "score": 2.0}
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
     corpus, dataset = Dataset(tmp_path, has_topics=False), Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
 
 
-def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
+def test_texts_are_numbered_and_used_as_conclusion_and_premise():
     expected = pd.DataFrame(
         {"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object
     )
@@ -46,18 +39,16 @@ def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
     pd.testing.assert_frame_equal(build_topics("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
 
 
-def test_short_texts_are_searched_by_id() -> None:
+def test_short_texts_are_searched_by_id():
     arguments = {"zoo": "zoos are cruel", 7: "golf courses"}
     hits = load_system("dirichlet").search(arguments, {"q7": "zoos", "q8": "golf"})
-    assert hits[hits["rank"] == 1][["qid", "docno"]].to_numpy().tolist() == [
-        ["q7", "zoo"],
-        ["q8", "7"],
-    ]
+    expected = [["q7", "zoo"], ["q8", "7"]]
+    assert hits[hits["rank"] == 1][["qid", "docno"]].to_numpy().tolist() == expected
     frame = pd.DataFrame({"docno": [*arguments], "text": [*arguments.values()]})
     pd.testing.assert_frame_equal(build_corpus(frame).documents, build_corpus(arguments).documents)
 
 
-def test_frames_may_have_other_columns_and_indexes() -> None:
+def test_frames_may_have_other_columns_and_indexes():
     columns = {"docno": ["b", "a"], "conclusion": ["c", "d"], "premise": TEXTS[:2]}
     frame = pd.DataFrame({"x": [1, 2], **dict(reversed(columns.items()))}, index=[7, 9])
     assert build_corpus(frame).documents.to_dict("list") == columns
@@ -75,14 +66,14 @@ def test_frames_may_have_other_columns_and_indexes() -> None:
     ],
     ids=repr,
 )
-def test_integer_ids_become_strings(ids: Any) -> None:
+def test_integer_ids_become_strings(ids):
     topics = build_topics(pd.DataFrame({"qid": ids, "query": ["a", "b"]}))
     documents = build_corpus(pd.DataFrame({"docno": ids, "premise": ["a", "b"]})).documents
     assert [*topics["qid"]] == [*documents["docno"]] == ["7", "-10"]
     assert build_topics(pd.DataFrame({"qid": pd.Series([], dtype=int), "query": []})).empty
 
 
-def test_corpus_fingerprint_covers_all_texts() -> None:
+def test_corpus_fingerprint_covers_all_texts():
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
     fingerprints = {
         build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")
@@ -106,7 +97,7 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
     ),
     (Path("/nonexistent"), "/nonexistent: input not found"),
 ])  # fmt: skip
-def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(SubmissionError, match=re.escape(message)):
         build_corpus(arguments)
 
@@ -117,7 +108,7 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     (["a", 7], "queries: query of 2 is 7; expected a string"),
     (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
 ])  # fmt: skip
-def test_invalid_queries_raise(queries: Any, message: str) -> None:
+def test_invalid_queries_raise(queries, message):
     with pytest.raises(SubmissionError, match=re.escape(message)):
         build_topics(queries)
 
@@ -127,18 +118,18 @@ def test_invalid_queries_raise(queries: Any, message: str) -> None:
     ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"), ("zoo\udcffs", "zoo\ufffds"),
     ("z" * MAX_QUERY_CHARACTERS, "z" * MAX_QUERY_CHARACTERS),
 ], ids=lambda text: ascii(text)[:20])  # fmt: skip
-def test_whitespace_and_control_characters_are_replaced(text: str, expected: str) -> None:
+def test_whitespace_and_control_characters_are_replaced(text, expected):
     assert clean_query(text) == expected
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
-def test_clean_queries_equal_titles_of_topics(text: str) -> None:
+def test_clean_queries_equal_titles_of_topics(text):
     title = " ".join(text.split())  # as in titles of topics
     if title:
         assert clean_query(text) == title
 
 
-def test_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
+def test_index_stays_open_until_it_is_closed(tmp_path):
     index = load_system("bm25_arguments").index(TEXTS, tmp_path / "work")
     hits = index.search("zoos", depth=1)
     assert hits["docno"].tolist() == ["1"]

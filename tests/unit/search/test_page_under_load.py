@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from socket import create_connection
@@ -16,30 +15,29 @@ from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
-from aragorn.search.searcher import Searcher
 from aragorn.search.server import MAX_CONNECTIONS, SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import SAMPLE, Patch, open_searcher
+from tests.conftest import SAMPLE, open_searcher
 
 
 class Gate:
     """Searches that wait until the gate is open, and the queries that have passed it."""
 
-    def __init__(self, searcher: Searcher, monkeypatch: Patch) -> None:
+    def __init__(self, searcher, monkeypatch):
         self.is_open = Event()
-        self.queries: Counter[str] = Counter()
+        self.queries = Counter()
         search = searcher.search
 
-        def wait_and_search(query: str, *arguments: object) -> object:
+        def wait_and_search(query, *arguments):
             self.queries[query] += 1
             assert self.is_open.wait(60)
-            return search(query, *arguments)  # type: ignore[arg-type]
+            return search(query, *arguments)
 
         monkeypatch.setattr(searcher, "search", wait_and_search)
 
 
 @pytest.fixture
-def server() -> Iterator[SearchServer]:
+def server():
     with (
         open_searcher(
             Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
@@ -52,15 +50,13 @@ def server() -> Iterator[SearchServer]:
 
 
 @pytest.fixture
-def gate(server: SearchServer, monkeypatch: Patch) -> Iterator[Gate]:
+def gate(server, monkeypatch):
     instance = Gate(server.searcher, monkeypatch)
     yield instance
     instance.is_open.set()
 
 
-def fetch(
-    server: SearchServer, path: str, headers: dict[str, str] | None = None
-) -> tuple[int, str | None, str]:
+def fetch(server, path, headers=None):
     """Return status, Retry-After and text of a response."""
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     connection.request("GET", path, headers=headers or {})
@@ -70,14 +66,14 @@ def fetch(
     return response.status, response.getheader("Retry-After"), text
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition):
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_thousand_requests_at_once_are_answered_or_told_to_wait(server: SearchServer) -> None:
+def test_a_thousand_requests_at_once_are_answered_or_told_to_wait(server):
     fetch(server, "/?q=zoos")
     n_threads = threading.active_count()
     most_threads = 0
@@ -87,7 +83,7 @@ def test_a_thousand_requests_at_once_are_answered_or_told_to_wait(server: Search
         connection.sendall(b"GET /?q=zoos+%d HTTP/1.0\r\nHost: localhost\r\n\r\n" % number)
         connections.append(connection)
         most_threads = max(most_threads, threading.active_count())
-    statuses: Counter[bytes] = Counter()
+    statuses = Counter()
     for connection in connections:
         with connection, connection.makefile("rb") as file:
             response = file.read()
@@ -100,7 +96,7 @@ def test_a_thousand_requests_at_once_are_answered_or_told_to_wait(server: Search
     assert most_threads <= n_threads + MAX_CONNECTIONS + MAX_WORKERS
 
 
-def test_searches_beyond_the_queue_are_told_to_reload(server: SearchServer, gate: Gate) -> None:
+def test_searches_beyond_the_queue_are_told_to_reload(server, gate):
     with ThreadPoolExecutor(MAX_SEARCHES) as pool:
         paths = [f"/?q=zoos+{number}" for number in range(MAX_SEARCHES)]
         answers = [pool.submit(fetch, server, path) for path in paths]
@@ -117,7 +113,7 @@ def test_searches_beyond_the_queue_are_told_to_reload(server: SearchServer, gate
     assert fetch(server, "/?q=cars")[0] == 200
 
 
-def test_equal_requests_share_a_search(server: SearchServer, gate: Gate) -> None:
+def test_equal_requests_share_a_search(server, gate):
     with ThreadPoolExecutor(20) as pool:
         answers = [pool.submit(fetch, server, "/?q=zoos") for _ in range(20)]
         wait_until(lambda: [s.n_waiting for s in server._searches._searches.values()] == [20])
@@ -126,7 +122,7 @@ def test_equal_requests_share_a_search(server: SearchServer, gate: Gate) -> None
     assert gate.queries == {"zoos": 1}
 
 
-def test_queued_search_of_a_gone_client_is_dropped(server: SearchServer, gate: Gate) -> None:
+def test_queued_search_of_a_gone_client_is_dropped(server, gate):
     searches = server._searches._searches
     with ThreadPoolExecutor(MAX_WORKERS) as pool:
         for number in range(MAX_WORKERS):
@@ -144,15 +140,13 @@ def test_queued_search_of_a_gone_client_is_dropped(server: SearchServer, gate: G
     ("site", "status"),
     [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)],
 )
-def test_requests_of_other_sites_are_refused(site: str, status: int, server: SearchServer) -> None:
+def test_requests_of_other_sites_are_refused(site, status, server):
     for path in ("/?q=zoos", "/", "/style.css"):
         assert fetch(server, path, {"Sec-Fetch-Site": site})[0] == status
 
 
-def test_pages_are_served_when_no_thread_can_be_started(
-    server: SearchServer, monkeypatch: Patch
-) -> None:
-    def refuse(thread: Thread) -> None:
+def test_pages_are_served_when_no_thread_can_be_started(server, monkeypatch):
+    def refuse(thread):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Thread, "start", refuse)

@@ -3,23 +3,21 @@
 import copy
 import multiprocessing
 import pickle
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from aragorn.search import load_system
 from aragorn.systems.catalogue import SYSTEMS
-from tests.conftest import PREMISE, SAMPLE, Patch
+from tests.conftest import PREMISE, SAMPLE
 
 ARGUMENTS = {"zoo": f"zoos {PREMISE}", "golf": f"golf courses {PREMISE}"}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_each_system_is_pickled_with_its_checkpoints(name: str) -> None:
+def test_each_system_is_pickled_with_its_checkpoints(name):
     system = load_system(name, device="cpu")
     restored = pickle.loads(pickle.dumps(system))
     assert restored.system == system.system
@@ -31,9 +29,7 @@ def test_each_system_is_pickled_with_its_checkpoints(name: str) -> None:
 )
 @pytest.mark.parametrize("arguments", [ARGUMENTS, list(ARGUMENTS.values()), SAMPLE])
 @pytest.mark.parametrize("name", ["dirichlet", "bm25"])
-def test_clone_returns_the_results_of_its_index(
-    name: str, arguments: Any, clone: Callable[[Any], Any], tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_clone_returns_the_results_of_its_index(name, arguments, clone, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     index = load_system(name, device="cpu").index(arguments, Path("cache"))
     expected = index.search("zoos")
@@ -45,7 +41,7 @@ def test_clone_returns_the_results_of_its_index(
     pickled.close()
 
 
-def test_index_is_sent_to_a_spawned_process(tmp_path: Path) -> None:
+def test_index_is_sent_to_a_spawned_process(tmp_path):
     with load_system("dirichlet", device="cpu").index(ARGUMENTS, tmp_path) as index:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             [result] = pool.map(index.search, ["zoos"])
@@ -53,7 +49,7 @@ def test_index_is_sent_to_a_spawned_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clone", [pickle.dumps, partial(pickle.dumps, protocol=0), copy.copy])
-def test_index_in_a_temporary_directory_is_not_pickled(clone: Callable[[Any], Any]) -> None:
+def test_index_in_a_temporary_directory_is_not_pickled(clone):
     with (
         load_system("dirichlet", device="cpu").index(ARGUMENTS) as index,
         pytest.raises(TypeError, match="temporary directory; pass cache_dir to index"),

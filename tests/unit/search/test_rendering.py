@@ -22,7 +22,7 @@ from tests.conftest import ParsedPage
 SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", ("bm25",))
 
 
-def make_hit(text: str, stance: str) -> Hit:
+def make_hit(text, stance):
     snippet = Snippet(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
     highlights = [Highlight(len(text) // 3, len(text) // 2, "claim")]
     explanation = Explanation(1.0, [Row(1.0, text, text), Row(0.0, "zero")], text)
@@ -31,7 +31,7 @@ def make_hit(text: str, stance: str) -> Hit:
     )
 
 
-def render_text(text: str) -> str:
+def render_text(text):
     failed = SystemResults("gru", error=CheckpointError(text))
     hits = [make_hit(text, "PRO"), make_hit(text, "")]
     params = PageParams(text, ("bm25", "gru"), explained_hits=(f"bm25 {text}",))
@@ -44,21 +44,17 @@ EXPECTED_ELEMENTS = ParsedPage(render_text("zoos are cruel")).elements
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=8))
-def test_texts_add_no_elements(text: str) -> None:
+def test_texts_add_no_elements(text):
     page = ParsedPage(render_text(text))
     assert set(page.elements) <= {*EXPECTED_ELEMENTS}
-    assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == [
-        1,
-        1,
-        1,
-        2,
-    ]
+    expected = [1, 1, 1, 2]
+    assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == expected
     assert all(
         character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text
     )
 
 
-def test_premises_are_split_at_matches_and_highlights() -> None:
+def test_premises_are_split_at_matches_and_highlights():
     hit = make_hit("zoos are cruel", "PRO")
     segments = [("zoos", True, ""), (" ar", False, "claim"), ("e cruel", False, "")]
     assert list(split_segments(hit, Span(0, 14))) == segments
@@ -69,28 +65,17 @@ def test_premises_are_split_at_matches_and_highlights() -> None:
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def make_results(
-    premise: str, conclusion: str = "zoos", explanation: Explanation | None = None
-) -> SystemResults:
+def make_results(premise, conclusion="zoos", explanation=None):
     """Create the results of a system: a hit whose snippet is the whole premise, with every second
     word as a match."""
     matches = [Span(*match.span()) for match in compile_word_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
-    hit = Hit(
-        1,
-        1.5,
-        "doc",
-        ArgumentMetadata("PRO", "portal"),
-        conclusion,
-        premise,
-        snippet,
-        [],
-        explanation,
-    )
+    metadata = ArgumentMetadata("PRO", "portal")
+    hit = Hit(1, 1.5, "doc", metadata, conclusion, premise, snippet, [], explanation)
     return SystemResults("[b]bm25[/b]", [hit], 1)
 
 
-def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = False) -> str:
+def render_systems(*systems, width=200, coloured=False):
     console = Console(
         file=StringIO(), width=width, force_terminal=coloured, color_system="standard" if coloured else None,
         markup=False, highlight=False, emoji=False, _environ={},
@@ -102,7 +87,7 @@ def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = F
 
 ROWS = [Row(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
 # results, whether they are coloured, part of the output
-RENDERED: dict[str, tuple[SystemResults, bool, str]] = {
+RENDERED = {
     "markup in premises": (
         make_results("[bold]are[/bold] :zoo: [/] http://a.example/ 'x' 12"), False,
         "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*",
@@ -120,20 +105,16 @@ RENDERED: dict[str, tuple[SystemResults, bool, str]] = {
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_results_are_rendered(name: str) -> None:
+def test_results_are_rendered(name):
     results, is_coloured, expected = RENDERED[name]
     assert expected in render_systems(results, coloured=is_coloured)
 
 
 @given(st.text(max_size=200), st.booleans(), st.integers(20, 40), st.integers(1, 2))
-def test_lines_fit_the_width_and_keep_all_text(
-    text: str, coloured: bool, width: int, system_count: int
-) -> None:
+def test_lines_fit_the_width_and_keep_all_text(text, coloured, width, system_count):
     systems = [make_results(text)] * system_count
-    lines = [
-        ESCAPES.sub("", line)
-        for line in render_systems(*systems, width=width, coloured=coloured).split("\n")
-    ]
+    rendered = render_systems(*systems, width=width, coloured=coloured)
+    lines = [ESCAPES.sub("", line) for line in rendered.split("\n")]
     assert all(cell_len(line) <= width for line in lines)
     assert all(
         character.isprintable() or character in "\u200c\u200d"

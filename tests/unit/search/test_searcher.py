@@ -7,10 +7,8 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from threading import Event, Lock
 
 import numpy as np
@@ -26,20 +24,15 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.search import load_system
 from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
-from aragorn.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
+from aragorn.search.searcher import MAX_CACHED_QUERIES, SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import PREMISE, SAMPLE, Log, Patch, open_searcher
+from tests.conftest import PREMISE, SAMPLE, open_searcher
 
 GPU = "cuda"
 
 
-def choose_system_names(
-    names: list[str],
-    device: str,
-    checkpoints: Path = CHECKPOINT_DIR,
-    cache_dir: Path | None = None,
-) -> tuple[list[str], str]:
+def choose_system_names(names, device, checkpoints=CHECKPOINT_DIR, cache_dir=None):
     with open_searcher(
         Dataset(SAMPLE, has_topics=False), CheckpointStore(checkpoints), device, cache_dir
     ) as searcher:
@@ -47,30 +40,24 @@ def choose_system_names(
     return [system.name for system in systems], message
 
 
-def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
+def test_default_is_fusion_if_it_is_fast(tmp_path):
     assert choose_system_names(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
-    assert choose_system_names([], GPU) == (
-        ["fusion"],
-        "Using fusion (default). Choose another with --system NAME.",
-    )
+    expected = (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    assert choose_system_names([], GPU) == expected
     names, message = choose_system_names([], CPU)
     command = f"aragorn index -i {SAMPLE} --cache-dir DIR"
-    assert (names, f"fusion takes seconds per query until `{command}` has" in message) == (
-        [DEFAULT_LEXICAL_SYSTEM],
-        True,
-    )
+    expected = ([DEFAULT_LEXICAL_SYSTEM], True)
+    assert (names, f"fusion takes seconds per query until `{command}` has" in message) == expected
     names, message = choose_system_names([], GPU, tmp_path)
     assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
-    assert re.search(
-        r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME",
-        message,
-    )
+    best = r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME"
+    assert re.search(best, message)
 
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 
 
-def test_queries_leave_no_files(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_queries_leave_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with open_searcher(
         Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
@@ -82,8 +69,8 @@ def test_queries_leave_no_files(tmp_path: Path, monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize("system", ["dirichlet", "snrm"])
-def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatch: Patch) -> None:
-    def fill_disk(*arguments: object) -> None:
+def test_failed_query_is_answered_when_the_cause_is_gone(system, monkeypatch):
+    def fill_disk(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as searcher:
@@ -96,7 +83,7 @@ def test_failed_query_is_answered_when_the_cause_is_gone(system: str, monkeypatc
 
 
 # functions whose first uses are concurrent
-ASK: dict[str, Callable[[], Callable[[str], object]]] = {
+ASK = {
     "index of bm25": lambda: load_system("bm25", device="cpu").index(SAMPLE).search,
     "index of dirichlet": lambda: load_system("dirichlet", device="cpu").index(SAMPLE).search,
     "index of snrm": lambda: load_system("snrm", device="cpu").index(SAMPLE).search,
@@ -108,7 +95,7 @@ ASK: dict[str, Callable[[], Callable[[str], object]]] = {
 
 
 @pytest.mark.parametrize("name", ASK)
-def test_threads_get_the_results_of_a_single_thread(name: str) -> None:
+def test_threads_get_the_results_of_a_single_thread(name):
     ask = ASK[name]()
     with ThreadPoolExecutor(8) as pool:
         answers = [str(answer) for answer in pool.map(ask, QUERIES * 2)]
@@ -124,37 +111,27 @@ CHECKPOINTS = CheckpointStore(CHECKPOINT_DIR)
 class FakeEncoder:
     """Quick substitute for SBERT's encoding of texts, which blocks while `is_open` is not set."""
 
-    def __init__(self) -> None:
-        self.is_open, self.is_entered, self.texts, self._lock = (
-            Event(),
-            Event(),
-            list[str](),
-            Lock(),
-        )
+    def __init__(self):
+        self.is_open, self.is_entered = Event(), Event()
+        self.texts, self._lock = [], Lock()
         self.is_open.set()
 
-    def __call__(
-        self, checkpoint: object, input_type: str, device: object, texts: Sequence[str]
-    ) -> bytes:
+    def __call__(self, checkpoint, input_type, device, texts):
         with self._lock:
             first = not self.texts
             self.texts += texts
         if len(texts) > dense.SAMPLE_SIZE or not first:
             self.is_entered.set()
             assert self.is_open.wait(60)
-        vectors = np.array(
-            [
-                np.random.default_rng(zlib.crc32(text.encode())).standard_normal(384)
-                for text in texts
-            ]
-        )
+        generators = [np.random.default_rng(zlib.crc32(text.encode())) for text in texts]
+        vectors = np.array([rng.standard_normal(384) for rng in generators])
         return encode_npy(
             (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
         )
 
 
 @pytest.fixture
-def encoder(monkeypatch: Patch) -> Iterator[FakeEncoder]:
+def encoder(monkeypatch):
     """Replace the encoding of texts; all threads end, even if a test fails."""
     fake = FakeEncoder()
     monkeypatch.setattr(dense, "encode_shard", fake)
@@ -164,12 +141,12 @@ def encoder(monkeypatch: Patch) -> Iterator[FakeEncoder]:
 
 
 @pytest.fixture
-def searcher(encoder: FakeEncoder) -> Iterator[Searcher]:
+def searcher(encoder):
     with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as instance:
         yield instance
 
 
-def ask(searcher: Searcher, query: str, *systems: str) -> str:
+def ask(searcher, query, *systems):
     """Return the hits of each system for a query, with explanations, as text."""
     options = SearchOptions(3, lambda system, docno: system != "knrm", highlight=True)
     results = searcher.search(query, [get_system(name) for name in systems], options).system_results
@@ -177,7 +154,7 @@ def ask(searcher: Searcher, query: str, *systems: str) -> str:
     return re.sub(" at 0x[0-9a-f]+", "", repr(results))  # addresses of functions
 
 
-def test_threads_get_the_answers_of_queries_one_after_another(searcher: Searcher) -> None:
+def test_threads_get_the_answers_of_queries_one_after_another(searcher):
     names = [("fusion",), ("dirichlet", "sbert"), ("knrm",), ("bm25", "fusion")]
     questions = [(query, *systems) for query in (ENCODED, NEW) for systems in names]
     with ThreadPoolExecutor(8) as pool:
@@ -186,9 +163,7 @@ def test_threads_get_the_answers_of_queries_one_after_another(searcher: Searcher
         assert answers == [ask(sequential, *question) for question in questions]
 
 
-def test_quick_queries_are_answered_while_another_one_encodes(
-    searcher: Searcher, encoder: FakeEncoder
-) -> None:
+def test_quick_queries_are_answered_while_another_one_encodes(searcher, encoder):
     encoded = ask(searcher, ENCODED, "fusion")
     encoder.is_open.clear()
     encoder.is_entered.clear()
@@ -205,9 +180,7 @@ def test_quick_queries_are_answered_while_another_one_encodes(
         assert slow.result(60).count("Hit(") == 3
 
 
-def test_each_query_logs_an_estimate_before_it_encodes(
-    searcher: Searcher, encoder: FakeEncoder, caplog: Log
-) -> None:
+def test_each_query_logs_an_estimate_before_it_encodes(searcher, encoder, caplog):
     caplog.set_level(logging.INFO)
     for query, has_progress in ((ENCODED, True), (NEW, False)):
         caplog.clear()
@@ -220,19 +193,18 @@ def test_each_query_logs_an_estimate_before_it_encodes(
         assert any("topics in" in message for message in caplog.messages) == has_progress
 
 
-def test_page_waits_for_vectors_then_shows_results(
-    searcher: Searcher, encoder: FakeEncoder
-) -> None:
+def test_page_waits_for_vectors_then_shows_results(searcher, encoder):
     server = SearchServer(searcher, Dataset(SAMPLE), [get_system("fusion")], 5, 0)
     server.server_close()
     encoder.is_open.clear()
     for _ in range(2):
         status, text = server.respond("q=zoos")
-        assert (status, '<meta http-equiv="refresh" content="2">' in text, "<article" in text) == (
-            202,
-            True,
-            False,
-        )
+        expected = (202, True, False)
+        assert (
+            status,
+            '<meta http-equiv="refresh" content="2">' in text,
+            "<article" in text,
+        ) == expected
         assert re.search(r"sbert: encoding \d+ texts without a vector, about 30 s", text)
         assert f"<code>aragorn index -i {SAMPLE} --cache-dir DIR</code>" in text
     assert server.respond("q=zoos&system=dirichlet")[0] == 200

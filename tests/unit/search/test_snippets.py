@@ -1,9 +1,7 @@
 """Tests of snippets, their matches, and highlights of enrichments."""
 
 import time
-from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +10,6 @@ from hypothesis import strategies as st
 from aragorn.models.tagger import TokenAnnotation
 from aragorn.search.snippets import (
     WEIGHT_LEVELS,
-    Highlight,
-    Snippet,
     Span,
     compile_word_pattern,
     compute_highlights,
@@ -21,23 +17,22 @@ from aragorn.search.snippets import (
     locate_words,
 )
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.text.index_terms import Stemmer, TermAnalyser
-from aragorn_training.data.retrieval import DatasetRetrieval
+from aragorn.text.index_terms import TermAnalyser
 from tests.conftest import SAMPLE, make_argument
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
 
 
-def get_snippet_texts(text: str, snippet: Snippet) -> tuple[str, list[str]]:
+def get_snippet_texts(text, snippet):
     return text[slice(*snippet.span)], [text[slice(*match)] for match in snippet.visible_matches]
 
 
-def make_sentence(*words: str, size: int = 40) -> str:
+def make_sentence(*words, size=40):
     """Return a sentence of `size` words: `words`, then fillers."""
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 
-def test_distinct_terms_outweigh_the_number_of_matches() -> None:
+def test_distinct_terms_outweigh_the_number_of_matches():
     text = make_sentence("zoos") + make_sentence("zoos", "zoos") + make_sentence("zoos", "zoos")
     snippet = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
     assert snippet.span.start == len(make_sentence("zoos"))  # the first of the tied windows
@@ -45,39 +40,32 @@ def test_distinct_terms_outweigh_the_number_of_matches() -> None:
     assert len(snippet.matches) == 5
 
 
-def test_matches_are_index_terms() -> None:
+def test_matches_are_index_terms():
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
     analyser, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
-    assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == [
-        "Zoo’s",
-        "ZOOS",
-        "animal",
-        "zoo",
-    ]
+    expected = ["Zoo’s", "ZOOS", "animal", "zoo"]
+    assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == expected
     assert get_snippet_texts(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[
         1
     ] == ["Zoo’s", "ZOOS"]
 
 
 @pytest.mark.parametrize("text", ["Zoos are bad. ", "zoos' ", " "])
-def test_snippet_time_is_linear(text: str) -> None:
+def test_snippet_time_is_linear(text):
     start = time.process_time()
     extract_snippet(text * 10_000, WEIGHTS, TermAnalyser("none"))
     assert time.process_time() - start < 2.0  # quadratic time would take a hundred times as long
 
 
 @given(st.text(max_size=60), st.sampled_from(["none", "porter"]))
-def test_words_yield_the_index_terms_of_the_text(text: str, stemmer: Stemmer) -> None:
+def test_words_yield_the_index_terms_of_the_text(text, stemmer):
     analyser = TermAnalyser(stemmer)
-    assert list(
-        chain.from_iterable(
-            analyser.analyse(match[0]) for match in compile_word_pattern().finditer(text)
-        )
-    ) == analyser.analyse(text)
+    words = (match[0] for match in compile_word_pattern().finditer(text))
+    assert list(chain.from_iterable(map(analyser.analyse, words))) == analyser.analyse(text)
 
 
 @given(st.text("zoos cruel.!?…\n\t'’\u0301é", max_size=400))
-def test_snippet_is_part_of_the_text(text: str) -> None:
+def test_snippet_is_part_of_the_text(text):
     span, matches = extract_snippet(text, {**WEIGHTS, "zoo": 1.0}, TermAnalyser("none"))
     assert 0 <= span.start <= span.end <= len(text)
     assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()
@@ -87,46 +75,30 @@ def test_snippet_is_part_of_the_text(text: str) -> None:
     )
 
 
-MakeRetrieval = Callable[..., DatasetRetrieval]
-
-
-def get_texts_and_labels(
-    retrieval: DatasetRetrieval, docno: str, highlights: list[Highlight]
-) -> list[tuple[str, str]]:
+def get_texts_and_labels(retrieval, docno, highlights):
     [premise] = retrieval.collection.documents.read_texts({docno})["premise"]
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
-def test_deepct_highlights_words_by_weight_except_urls(make_retrieval: MakeRetrieval) -> None:
+def test_deepct_highlights_words_by_weight_except_urls(make_retrieval):
     retrieval, stage = make_retrieval(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
-    pairs = get_texts_and_labels(
-        retrieval,
-        "S89c1bfbf-A55b19fa0",
-        compute_highlights(stage, retrieval.collection, "S89c1bfbf-A55b19fa0"),
-    )
+    docno = "S89c1bfbf-A55b19fa0"
+    highlights = compute_highlights(stage, retrieval.collection, docno)
+    pairs = get_texts_and_labels(retrieval, docno, highlights)
     assert {label for _, label in pairs} <= {
         f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)
     }
     heaviest = {text.lower() for text, label in pairs if label == f"weight-{WEIGHT_LEVELS}"}
     assert heaviest
-    assert heaviest <= {
-        "zoo",
-        "captivity",
-        "elephant",
-        "tiger",
-        "sanctuaries",
-        "conservation",
-        "freedom",
-    }
+    topical = {"zoo", "captivity", "elephant", "tiger", "sanctuaries", "conservation", "freedom"}
+    assert heaviest <= topical
     assert not any("example" in text for text, _ in pairs)  # part of a URL
 
 
-def test_words_are_located_in_texts_with_urls() -> None:
+def test_words_are_located_in_texts_with_urls():
     text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
-    words = [
-        TokenAnnotation(passage[start:end], start, end, 1.0)
-        for start, end in ((0, 3), (6, 9), (10, 13))
-    ]
+    spans = ((0, 3), (6, 9), (10, 13))
+    words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in spans]
     second_words = [TokenAnnotation("cage", 2, 6, 1.0)]
     places = [
         (start, text[start:end])
@@ -135,9 +107,7 @@ def test_words_are_located_in_texts_with_urls() -> None:
     assert places == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
-def test_highlights_of_the_conclusion_are_omitted(
-    make_retrieval: MakeRetrieval, make_input: Callable[..., Path]
-) -> None:
+def test_highlights_of_the_conclusion_are_omitted(make_retrieval, make_input):
     conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
     premise = (
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
@@ -152,9 +122,6 @@ def test_highlights_of_the_conclusion_are_omitted(
     ]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
-    assert [
-        text
-        for text, _ in get_texts_and_labels(
-            retrieval, "a", compute_highlights(stage, retrieval.collection, "a")
-        )
-    ] == spans[1:]
+    highlights = compute_highlights(stage, retrieval.collection, "a")
+    pairs = get_texts_and_labels(retrieval, "a", highlights)
+    assert [text for text, _ in pairs] == spans[1:]

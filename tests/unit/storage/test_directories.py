@@ -20,18 +20,18 @@ from aragorn.storage import atomic_files
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
 from aragorn.storage.locks import MARKER_FILE, lock_directory
 from aragorn.storage.recorded_files import MANIFEST, RecordedFiles, open_run_directory
-from tests.conftest import ROOT, Log, Patch
+from tests.conftest import ROOT, run_process
 
 
 @pytest.fixture
-def no_tempdir(tmp_path: Path, monkeypatch: Patch) -> None:
+def no_tempdir(tmp_path, monkeypatch):
     """Simulate a system without a temporary directory."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
 
 
 @pytest.mark.usefixtures("no_tempdir")
-def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
+def test_fallback_directory_is_tempdir_and_is_removed(tmp_path):
     with open_cache(None, tmp_path) as cache:
         assert cache.path.parent == tmp_path
         assert tempfile.gettempdir() == str(cache.path)
@@ -39,7 +39,7 @@ def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_tempdir")
-def test_no_temporary_directory_raises(tmp_path: Path) -> None:
+def test_no_temporary_directory_raises(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(OutputError, match="no writable temporary directory"),
@@ -48,7 +48,7 @@ def test_no_temporary_directory_raises(tmp_path: Path) -> None:
         pass
 
 
-def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
+def test_stale_directory_in_output_is_removed(tmp_path):
     for name in (".aragorn-work-x1", ".aragorn-work-theirs"):
         (tmp_path / name / "deep").mkdir(parents=True)
     (tmp_path / ".aragorn-work-x1" / MARKER_FILE).touch()
@@ -57,9 +57,7 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_fallback", [False, True], ids=["system", "fallback"])
-def test_work_directories_of_living_processes_remain(
-    is_fallback: bool, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_work_directories_of_living_processes_remain(is_fallback, tmp_path, monkeypatch):
     """Kill one of two processes; the next one removes its directory only."""
     temp_dir, output = tmp_path / "tmp", tmp_path / "out"
     for directory in (temp_dir, output):
@@ -112,36 +110,32 @@ with signals.on_interrupt(lambda: os.write(1, b"cleaned")):
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "XCPU", "USR1", "USR2"])
-def test_signals_clean_up_and_give_their_exit_code(name: str) -> None:
+def test_signals_clean_up_and_give_their_exit_code(name):
     signum = signal.Signals[f"SIG{name}"]
     result = run_with_signal(signum)
     assert (result.returncode, result.stdout) == (128 + signum, "cleaned")
     assert result.stderr == "interrupted; run the same command again to resume\n"
 
 
-def test_hang_up_is_ignored_under_nohup() -> None:
+def test_hang_up_is_ignored_under_nohup():
     result = run_with_signal(signal.SIGHUP, "trap '' HUP; ")
     assert (result.returncode, result.stdout, result.stderr) == (0, "ignored\n", "")
 
 
-def run_with_signal(signum: int, setup: str = "") -> subprocess.CompletedProcess[str]:
+def run_with_signal(signum, setup=""):
     command = ["sh", "-c", f'{setup}exec "$@"', "sh", sys.executable, "-c", SIGNAL_CODE]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "submission")}
-    return subprocess.run(
-        [*command, str(int(signum))], capture_output=True, text=True, env=environment, check=False
-    )
+    return run_process([*command, str(int(signum))], env=environment)
 
 
-def fail_to_lock(code: int, monkeypatch: Patch) -> None:
+def fail_to_lock(code, monkeypatch):
     monkeypatch.setattr(
         "aragorn.storage.locks.fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code)))
     )
 
 
 @pytest.mark.parametrize("code", [None, errno.EAGAIN, errno.EACCES])
-def test_locks_of_other_processes_raise(
-    code: int | None, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_locks_of_other_processes_raise(code, tmp_path, monkeypatch):
     with lock_directory(tmp_path):
         if code:
             fail_to_lock(code, monkeypatch)
@@ -157,9 +151,7 @@ def test_locks_of_other_processes_raise(
 @pytest.mark.parametrize(
     "code", [errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO]
 )
-def test_file_systems_without_locks_are_used_with_a_warning(
-    code: int, tmp_path: Path, monkeypatch: Patch, caplog: Log
-) -> None:
+def test_file_systems_without_locks_are_used_with_a_warning(code, tmp_path, monkeypatch, caplog):
     fail_to_lock(code, monkeypatch)
     with (
         open_run_directory(tmp_path / "runs"),
@@ -171,7 +163,7 @@ def test_file_systems_without_locks_are_used_with_a_warning(
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [message] * 3
 
 
-def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path: Path) -> None:
+def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path):
     with pytest.raises(BlockingIOError), lock_directory(tmp_path):
         raise BlockingIOError  # like the error of an unavailable lock
     with (
@@ -182,17 +174,17 @@ def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path: P
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path):
     write_with_provenance(tmp_path / "mine", {"a": b"1", "b": b"2", "c": b"3"}, {"made": "here"})
     return tmp_path / "mine"
 
 
-def read_verified_content(directory: Path) -> bytes:
+def read_verified_content(directory):
     verify_files(directory, ("a",))
     return (directory / "a").read_bytes()
 
 
-def test_directory_always_exists_during_rewrite(directory: Path) -> None:
+def test_directory_always_exists_during_rewrite(directory):
     done, states = threading.Event(), list[bool]()
     watcher = threading.Thread(
         target=lambda: [states.append(directory.is_dir()) for _ in iter(done.is_set, True)]
@@ -208,14 +200,12 @@ def test_directory_always_exists_during_rewrite(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("rename_count", [0, 1])
-def test_kill_during_rewrite_keeps_the_old_directory(
-    directory: Path, rename_count: int, monkeypatch: Patch
-) -> None:
+def test_kill_during_rewrite_keeps_the_old_directory(directory, rename_count, monkeypatch):
     """Interrupt before or between the two renames that replace a directory if the file system
     cannot exchange two."""
     replace, renames = Path.replace, itertools.count()
 
-    def replace_or_stop(path: Path, target: Path) -> Path:
+    def replace_or_stop(path, target):
         if path.is_dir() and next(renames) == rename_count:
             raise KeyboardInterrupt
         return replace(path, target)
@@ -231,7 +221,7 @@ def test_kill_during_rewrite_keeps_the_old_directory(
     assert [*directory.parent.iterdir()] == [directory]
 
 
-def test_special_files_and_links_are_written_not_replaced(tmp_path: Path) -> None:
+def test_special_files_and_links_are_written_not_replaced(tmp_path):
     target, link, fifo = (tmp_path / name for name in ("target", "link", "fifo"))
     link.symlink_to(target)
     os.mkfifo(fifo)
@@ -239,20 +229,15 @@ def test_special_files_and_links_are_written_not_replaced(tmp_path: Path) -> Non
     for content in ("first", "second"):
         for path in (link, fifo):
             atomic_files.write_atomic(path, content)
-        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == (
-            content,
-            content.encode(),
-            True,
-        )
+        expected = (content, content.encode(), True)
+        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == expected
     os.close(reader)
     with pytest.raises(OutputError, match="Is a directory"):
         atomic_files.write_atomic(tmp_path, "x")
     assert {*tmp_path.iterdir()} == {target, link, fifo}
 
 
-def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(
-    tmp_path: Path,
-) -> None:
+def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(tmp_path):
     victim, link, dangling, fifo = (tmp_path / name for name in ("victim", "link", "loop", "fifo"))
     victim.write_text("theirs")
     link.symlink_to(victim)
@@ -266,11 +251,11 @@ def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(
         atomic_files.replace_atomic(tmp_path, "x")
 
 
-def write(files: RecordedFiles, name: str) -> None:
+def write(files, name):
     files.build([name], lambda path: path.write_text(name))
 
 
-def test_manifest_that_is_a_link_is_replaced(tmp_path: Path) -> None:
+def test_manifest_that_is_a_link_is_replaced(tmp_path):
     inputs = {"corpus": "1"}
     directory, victim = tmp_path / "tables", tmp_path / "victim"
     write(RecordedFiles(directory, inputs), "first")
@@ -287,7 +272,7 @@ def test_manifest_that_is_a_link_is_replaced(tmp_path: Path) -> None:
     assert victim.read_text() == "theirs"
 
 
-def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: Patch) -> None:
+def test_full_disk_keeps_old_directories_and_files(directory, monkeypatch):
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OutputError, match="free disk space"):
         write_with_provenance(directory, {"a": b"new"}, {})
@@ -296,10 +281,9 @@ def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch:
     assert read_verified_content(directory) == b"1"
 
 
-def test_missing_checkpoint_names_its_fix_and_five_others(tmp_path: Path) -> None:
+def test_missing_checkpoint_names_its_fix_and_five_others(tmp_path):
     for name in "abcdefg":
         (tmp_path / name).mkdir()
-    with pytest.raises(
-        CheckpointError, match=r"`aragorn-training all --only drmm`; available: a, b, c, d, e, …$"
-    ):
+    message = r"`aragorn-training all --only drmm`; available: a, b, c, d, e, …$"
+    with pytest.raises(CheckpointError, match=message):
         verify_files(tmp_path / "drmm", ())

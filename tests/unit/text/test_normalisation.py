@@ -3,31 +3,21 @@ tokens in texts."""
 
 import hashlib
 import unicodedata
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aragorn.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
+from aragorn.text import normalisation
 from aragorn.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
-from aragorn.text.normalisation import (
-    load_stop_words,
-    normalise,
-    normalise_unicode,
-    sanitise,
-    tokenise_prefix,
-    tokenise_premise,
-    tokenise_query,
-)
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from aragorn.text.vocabulary import Vocabulary
 
-TRANSFORMS: dict[str, Callable[[str], object]] = {
-    "normalise": normalise, "premise": lambda text: " ".join(tokenise_premise(text)),
-    "query": lambda text: " ".join(tokenise_query(text)), "sanitise": sanitise,
+TRANSFORMS = {
+    "normalise": normalisation.normalise, "premise": lambda text: " ".join(normalisation.tokenise_premise(text)),
+    "query": lambda text: " ".join(normalisation.tokenise_query(text)), "sanitise": normalisation.sanitise,
 }  # fmt: skip
 
 
@@ -50,19 +40,17 @@ TRANSFORMS: dict[str, Callable[[str], object]] = {
     ("sanitise", "cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"), ("sanitise", "\ud800", "\ufffd"),
     ("query", "Should women's 9/11 memorials be free?", "womens nine eleven memorials free"),
 ])  # fmt: skip
-def test_texts_are_transformed(name: str, text: str, expected: str) -> None:
+def test_texts_are_transformed(name, text, expected):
     assert TRANSFORMS[name](text) == expected
 
 
-def test_stop_words_are_those_of_2020() -> None:
+def test_stop_words_are_those_of_2020():
     data = STOP_WORDS_FILE.read_bytes()
-    assert (
-        hashlib.sha256(data).hexdigest()
-        == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
-    )
+    expected = "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
+    assert hashlib.sha256(data).hexdigest() == expected
     words = data.decode().split()
     assert len(words) == 179
-    assert load_stop_words() == {word.replace("'", "") for word in words}
+    assert normalisation.load_stop_words() == {word.replace("'", "") for word in words}
 
 
 @pytest.mark.parametrize("text", [
@@ -74,9 +62,10 @@ def test_stop_words_are_those_of_2020() -> None:
     ". . . 12 12 a-b " * 200,
 ], ids=lambda text: text[:12])  # fmt: skip
 @pytest.mark.parametrize("max_tokens", [1, 50, 180])
-def test_tokenise_prefix_equals_prefix_of_all_tokens(text: str, max_tokens: int) -> None:
+def test_tokenise_prefix_equals_prefix_of_all_tokens(text, max_tokens):
     assert (
-        tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
+        normalisation.tokenise_prefix(text, max_tokens, normalisation.tokenise_premise)
+        == normalisation.tokenise_premise(text)[:max_tokens]
     )
 
 
@@ -94,23 +83,28 @@ VARIANTS = {  # variant → normal form
 
 
 @pytest.mark.parametrize(("variant", "normalised"), VARIANTS.items())
-def test_variants_are_normalised(variant: str, normalised: str) -> None:
-    assert normalise_unicode(variant) == normalised
-    for function in (TermAnalyser("none").analyse, normalise, tokenise_query, tokenise_premise):
+def test_variants_are_normalised(variant, normalised):
+    assert normalisation.normalise_unicode(variant) == normalised
+    for function in (
+        TermAnalyser("none").analyse,
+        normalisation.normalise,
+        normalisation.tokenise_query,
+        normalisation.tokenise_premise,
+    ):
         assert function(variant) == function(normalised)
 
 
 @given(st.text())
-def test_normalisation_is_idempotent(text: str) -> None:
-    normalised = normalise_unicode(text)
-    assert normalise_unicode(normalised) == normalised
+def test_normalisation_is_idempotent(text):
+    normalised = normalisation.normalise_unicode(text)
+    assert normalisation.normalise_unicode(normalised) == normalised
     assert all(
-        normalise_unicode(unicodedata.normalize(form, text)) == normalised
+        normalisation.normalise_unicode(unicodedata.normalize(form, text)) == normalised
         for form in ("NFC", "NFD")
     )
 
 
-def test_word_tokeniser_normalises_unicode() -> None:
+def test_word_tokeniser_normalises_unicode():
     tokeniser = WordTokeniser(Vocabulary(["café", "zoos"]), MaxLengths())
     assert tokeniser.encode_query("cafe\u0301 zo\u00ados") == [2, 3]
     assert tokeniser.encode_premise("cafe\u0301 zo\u00ados") == [2, 3]
@@ -118,12 +112,10 @@ def test_word_tokeniser_normalises_unicode() -> None:
 
 @pytest.mark.parametrize("token", ["[SEP]", "[MASK]"])
 @pytest.mark.parametrize("checkpoint", ["vanilla_bert", "sbert", "deepct"])
-def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
+def test_special_tokens_in_texts_are_text(checkpoint, token):
     directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
-    tokenizer, reader = (
-        load_tokenizer(directory),
-        WordPieceTokeniser.load(directory, MaxLengths(20, 60)),
-    )
+    tokenizer = load_tokenizer(directory)
+    reader = WordPieceTokeniser.load(directory, MaxLengths(20, 60))
     [passage] = WordPiecePassageTokeniser(tokenizer, 220, 320).split(text)
     for ids in (reader.encode_premise(text), reader.encode_query(text), passage.piece_ids):
         assert tokenizer.token_to_id(token) not in ids
@@ -139,11 +131,11 @@ def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
     ("“École”\u2013東京…naïve ÉTÉ", ["école", "東京", "naïve", "été"]),
     ("to be, or not to be", []), ("a\0b\x1bc \ud800 \ufffe", ["b", "c"]), ("ǅungla Straße", ["ǆungla", "straße"]),
 ])  # fmt: skip
-def test_analyse_text(text: str, terms: list[str]) -> None:
+def test_analyse_text(text, terms):
     assert TermAnalyser("none").analyse(text) == terms
 
 
-def test_porter_stemmer_with_extensions() -> None:
+def test_porter_stemmer_with_extensions():
     # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for
     # dying.
     assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
@@ -151,7 +143,7 @@ def test_porter_stemmer_with_extensions() -> None:
     ]  # fmt: skip
 
 
-def test_split_tokens_of_several_texts() -> None:
+def test_split_tokens_of_several_texts():
     texts = ["Are zoos cruel?", "", "“Zoos” aren’t\n", "…"]
     tokens = split_tokens(texts)
     assert tokens.count(END_OF_TEXT) == 4
@@ -161,14 +153,14 @@ def test_split_tokens_of_several_texts() -> None:
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
 
 
-def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
+def test_vocabulary_ids_survive_a_round_trip(tmp_path):
     (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
     for vocabulary in (VOCABULARY, Vocabulary.load(tmp_path / "v")):
         assert vocabulary.get_ids(["zoos", "never", "é"]) == [2, 1, 5]
         assert len(vocabulary) == 6
 
 
-def test_texts_are_truncated_to_max_lengths() -> None:
+def test_texts_are_truncated_to_max_lengths():
     tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
     # "are" and "so" are stop words
     assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]

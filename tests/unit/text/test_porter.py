@@ -16,7 +16,7 @@ SUFFIXES = [*STEP_1A, *STEP_2, *STEP_3, *STEP_4, "e", "ed", "eed", "ing", "ll", 
 BASES = st.text("aeiouyylrstwxz2é", max_size=6)
 
 
-def stem_by_nltk(word: str) -> str:
+def stem_by_nltk(word):
     return REFERENCE.stem(word, to_lowercase=False)
 
 
@@ -26,11 +26,11 @@ def stem_by_nltk(word: str) -> str:
     ("relational", "relat"), ("possibly", "possibl"), ("archaeology", "archaeolog"), ("adoption", "adopt"),
     ("opinion", "opinion"), ("cease", "ceas"), ("rate", "rate"), ("controll", "control"), ("ing", "ing"), ("", ""),
 ])  # fmt: skip
-def test_stem_of_a_word(word: str, expected: str) -> None:
+def test_stem_of_a_word(word, expected):
     assert stem(word) == expected
 
 
-def test_stems_of_sample_and_vocabularies_equal_those_of_nltk() -> None:
+def test_stems_of_sample_and_vocabularies_equal_those_of_nltk():
     vocabularies = [CHECKPOINT_DIR.glob(name) for name in ("*/vocabulary.txt", "*/tokenizer.json")]
     files = [*(PACKAGE_DIR / "sample").rglob("*.json"), *chain.from_iterable(vocabularies)]
     texts = [file.read_text(encoding="utf-8") for file in files]
@@ -40,6 +40,6 @@ def test_stems_of_sample_and_vocabularies_equal_those_of_nltk() -> None:
 
 
 @given(BASES, st.sampled_from(SUFFIXES), st.sampled_from(["", *SUFFIXES]))
-def test_stems_of_suffixed_words_equal_those_of_nltk(base: str, first: str, second: str) -> None:
+def test_stems_of_suffixed_words_equal_those_of_nltk(base, first, second):
     word = base + first + second
     assert stem(word) == stem_by_nltk(word)

@@ -1,28 +1,20 @@
 """Fixtures for Augmented SBERT: small untrained encoders and data sets in the published formats."""
 
 import gc
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from aragorn_training.data.datasets.sentence_pairs import (
-    BWS_FILE,
-    BWS_HEADER,
-    CROSS_TOPIC_SPLITS,
-    MRPC_FILES,
-    MRPC_HEADER,
-)
+from aragorn_training.data.datasets import sentence_pairs
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 
 TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 
 @pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def encoder(tmp_path_factory):
     """Write a four-layer BERT with random weights and a vocabulary of letters in Hugging Face
     format; yield its folder."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
@@ -33,57 +25,52 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_encoder(tmp_path_factory):
     """Write an encoder that differs from `encoder` only in its random weights."""
     return write_encoder(tmp_path_factory.mktemp("others") / "other", 1)
 
 
-def write_encoder(folder: Path, seed: int, layers: int = 4, **config_fields: float) -> Path:
-    """Write a tiny BERT with random weights to `folder` in Hugging Face format and return
-    `folder`."""
+def write_encoder(folder, seed, layers=4, **config_fields):
+    """Write a tiny BERT with random weights to `folder` in Hugging Face format."""
     folder.mkdir(parents=True)
     tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
-    sizes = {
-        **TINY_BERT,
-        "num_hidden_layers": layers,
-        "max_position_embeddings": 64,
-        "vocab_size": tokenizer.get_vocab_size(),
-    }
+    sizes = {**TINY_BERT, "num_hidden_layers": layers, "max_position_embeddings": 64}
+    sizes["vocab_size"] = tokenizer.get_vocab_size()
     BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
     return folder
 
 
-def sample_sentence(rng: np.random.Generator) -> str:
+def sample_sentence(rng):
     """Sample six words from TOPIC_WORDS with replacement."""
     return " ".join(rng.choice(TOPIC_WORDS, 6))
 
 
-def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
+def write_bws(directory, pairs_per_topic=10):
     """Write a BWS file in which the similarity of a pair is its number of distinct common words /
     6; return its path."""
-    rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
-    for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
+    rng, lines = np.random.default_rng(1), [",".join(sentence_pairs.BWS_HEADER)]
+    for topic in (topic for topics in sentence_pairs.CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(pairs_per_topic):
             first, second = sample_sentence(rng), sample_sentence(rng)
             similarity = len({*first.split()} & {*second.split()}) / 6
             lines.append(
                 f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}'
             )
-    file = directory / BWS_FILE
+    file = directory / sentence_pairs.BWS_FILE
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
-def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
+def write_mrpc(directory, train=66, test=24):
     """Write the MRPC files, in which two thirds of the pairs are paraphrases; return their paths.
 
     Two test pairs share a sentence with a training pair; two other test pairs share a sentence with
     each other.
     """
-    rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
+    rng, files = np.random.default_rng(2), [directory / file for file in sentence_pairs.MRPC_FILES]
     texts = [
         (sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}')
         for row in range(train + test)
@@ -97,9 +84,6 @@ def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
     ]
     files[0].parent.mkdir(parents=True)
     for file, part in zip(files, (rows[:train], rows[train:]), strict=True):
-        file.write_text(
-            "\ufeff" + "\r\n".join(["\t".join(MRPC_HEADER), *part]) + "\r\n",
-            encoding="utf-8",
-            newline="",
-        )
+        text = "\ufeff" + "\r\n".join(["\t".join(sentence_pairs.MRPC_HEADER), *part]) + "\r\n"
+        file.write_text(text, encoding="utf-8", newline="")
     return files

@@ -14,23 +14,21 @@ from aragorn_training.__main__ import main
 from aragorn_training.commands.study import list_studies
 from aragorn_training.data.word_vectors import check_vectors
 from aragorn_training.evaluation.evaluate import AP, HEADLINE_MEASURES
-from tests.conftest import Capture, Log, Patch, make_argument
+from tests.conftest import assert_runs, make_argument
 from tests.contract.input_files import write_files
 
 QRELS = ["-i", "in", "--qrels", "qrels"]
 
 
-def test_missing_package_is_named() -> None:
+def test_missing_package_is_named():
     command = [sys.executable, "-S", "-m", "aragorn_training", "evaluate", "run", "--qrels", "file"]
     process = subprocess.run(command, cwd=PROJECT_DIR, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
-    assert (
-        f"pandas is not installed in {sys.executable}; activate the environment with `"
-        in process.stderr
-    )
+    message = f"pandas is not installed in {sys.executable}; activate the environment with `"
+    assert message in process.stderr
 
 
-def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
+def run_until_exit(command, code, capsys):
     """Run a command that must exit with `code` while parsing arguments; return its output and
     errors."""
     with pytest.raises(SystemExit) as exit_info:
@@ -47,31 +45,27 @@ def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
     (["tune", "tfr_bert", *QRELS, "--qrels", "b=b"], "2 qrels files; pass exactly one --qrels"),
     (["tune", "dirichlet", *QRELS], "no output directory; add -o DIR or --work-dir WORK_DIR"),
 ])  # fmt: skip
-def test_missing_inputs_are_named(
-    command: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_missing_inputs_are_named(command, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
     assert main(command) == (3 if command[0] == "fit" else 2)
     assert message in capsys.readouterr().err
 
 
-def test_the_command_for_missing_vectors_is_complete(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError,
-        match="prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`",
-    ):
+def test_the_command_for_missing_vectors_is_complete(tmp_path):
+    message = "prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"
+    with pytest.raises(InputError, match=message):
         check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
 @pytest.mark.parametrize("name", list_studies())
-def test_studies_are_found_by_their_modules(name: str, capsys: Capture) -> None:
+def test_studies_are_found_by_their_modules(name, capsys):
     text = run_until_exit(["study", name, "--help"], 0, capsys)
     assert "--work-dir WORK_DIR" in text
     assert "exit codes" in text
 
 
-def test_grid_points_are_selected_by_headline_measures_or_average_precision() -> None:
+def test_grid_points_are_selected_by_headline_measures_or_average_precision():
     assert (*HEADLINE_MEASURES, AP) == options.SELECTION_MEASURES
 
 
@@ -80,17 +74,13 @@ def test_grid_points_are_selected_by_headline_measures_or_average_precision() ->
     ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
     ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
 ])  # fmt: skip
-def test_names_keep_dots_and_escape_bytes(
-    text: str, name: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_names_keep_dots_and_escape_bytes(text, name, tmp_path, monkeypatch):
     (tmp_path / "work.d").mkdir()
     monkeypatch.chdir(tmp_path / "work.d")
     assert options.parse_named_path(text)[0] == name
 
 
-def test_undecodable_names_are_written_escaped(
-    tmp_path: Path, capsys: Capture, caplog: Log
-) -> None:
+def test_undecodable_names_are_written_escaped(tmp_path, capsys, caplog):
     caplog.set_level("CRITICAL")  # pytest-xdist cannot transfer a log with undecodable names
     run = "".join(f"1 Q0 {docno} {rank} {9 - rank} t\n" for rank, docno in enumerate("abcd", 1))
     names = "t-M\udcfcller", "t-\udcf6", "run"
@@ -118,9 +108,7 @@ def test_undecodable_names_are_written_escaped(
     (source / "args-me.json").write_text(
         json.dumps({"arguments": [make_argument(docno) for docno in "abcdx"]})
     )
-    assert (
-        main(["report", directory, "-i", str(source), "--qrels", str(files / "q\udcfc.qrels")]) == 0
-    )
+    assert_runs(main, "report", directory, "-i", source, "--qrels", files / "q\udcfc.qrels")
     assert r"q\xfc (" in (files / "report.html").read_text()
     message = r"'w\udcfc': not UTF-8, as Parquet requires; rename the directory"
     assert message in run_until_exit(

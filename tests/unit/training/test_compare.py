@@ -14,11 +14,9 @@ from aragorn_training.tasks import load_recipe
 SHIPPED = [name for name in list_names("recipe") if (CHECKPOINT_DIR / name).exists()]
 
 
-def test_unrecorded_candidates_differ_from_the_default() -> None:
-    stored, settings = (
-        {"name": "knrm", "seed": 0},
-        {"pool": "collection", "rule": "random", "log_all": False},
-    )
+def test_unrecorded_candidates_differ_from_the_default():
+    stored = {"name": "knrm", "seed": 0}
+    settings = {"pool": "collection", "rule": "random", "log_all": False}
     recipe = {"seed": 0, "validation": settings, "max_terms": 0}
     expected = [
         "validation.pool was split, is now collection",
@@ -33,7 +31,7 @@ def test_unrecorded_candidates_differ_from_the_default() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_networks_differ_from_their_recipes_in_the_candidates_only(name: str) -> None:
+def test_shipped_networks_differ_from_their_recipes_in_the_candidates_only(name):
     stored, recipe = read_json(CHECKPOINT_DIR / name / PROVENANCE)["recipe"], load_recipe(name)
     changes = list_recipe_changes(stored, recipe.to_provenance())
     assert {change.split()[0] for change in changes} <= {"validation.pool", "validation.rule"}

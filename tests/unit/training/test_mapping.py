@@ -11,7 +11,6 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,11 +28,10 @@ class Square(msgspec.Struct):
     process: int
 
 
-Log = pytest.LogCaptureFixture
 NUMBERS = [3, 1, 2, 9]
 
 
-def square(log: Path, fails_at: int, number: int) -> Square:
+def square(log, fails_at, number):
     """Square a number and log the call; raise TrainingError at `fails_at`."""
     if number == fails_at:
         raise TrainingError(f"{number} learns nothing")
@@ -42,16 +40,14 @@ def square(log: Path, fails_at: int, number: int) -> Square:
     return Square(number**2, torch.get_num_threads(), os.getpid())
 
 
-def square_array(log: Path, number: int) -> np.ndarray:
+def square_array(log, number):
     return np.array([square(log, -1, number).square, np.nan], dtype=np.float32)
 
 
 @pytest.mark.parametrize("processes", [None, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_results_are_in_order_and_calls_resume_after_an_error(
-    tmp_path: Path, processes: int | None, caplog: Log
-) -> None:
-    def square_all(fails_at: int) -> dict[int, Square]:
-        settings: dict[str, Any] = {"name": "squares", "key": "key", "result_type": Square}
+def test_results_are_in_order_and_calls_resume_after_an_error(tmp_path, processes, caplog):
+    def square_all(fails_at):
+        settings = {"name": "squares", "key": "key", "result_type": Square}
         function = partial(square, tmp_path / "log", fails_at)
         return map_cached(function, NUMBERS, tmp_path, process_count=processes, **settings)
 
@@ -72,7 +68,7 @@ def test_results_are_in_order_and_calls_resume_after_an_error(
     assert (os.getpid() in {result.process for result in results.values()}) == (processes != 2)
 
 
-def test_results_depend_on_key_and_argument(tmp_path: Path) -> None:
+def test_results_depend_on_key_and_argument(tmp_path):
     for key, n_calls in (("a", 4), ("b", 8), ("a", 8)):
         arrays = map_cached(
             partial(square_array, tmp_path / "log"),
@@ -89,16 +85,14 @@ def test_results_depend_on_key_and_argument(tmp_path: Path) -> None:
     assert get_default_process_count("cuda") == 1
 
 
-def write_pid_and_sleep(file: str) -> None:
+def write_pid_and_sleep(file):
     Path(file).write_text(str(os.getpid()))
     time.sleep(600)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_workers_die_with_their_parent(
-    signal_number: signal.Signals, code: int, tmp_path: Path
-) -> None:
+def test_workers_die_with_their_parent(signal_number, code, tmp_path):
     files = [tmp_path / name for name in ("one", "two")]
     (tmp_path / "parent.py").write_text(
         "from aragorn.signals import install_handlers; install_handlers()\n"

@@ -1,7 +1,6 @@
 """Write small argument-quality data sets in the published formats."""
 
 import csv
-from pathlib import Path
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from tests.unit.training.conftest import TOPIC_WORDS
 GOOD = "because"  # its frequency in an argument is the argument's quality
 
 
-def build_argument(rng: np.random.Generator, quality: int) -> str:
+def build_argument(rng, quality):
     return " ".join(rng.permutation([*rng.choice(TOPIC_WORDS, 4), *[GOOD] * quality]))
 
 
-def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
+def write_ukp(directory, debates=16, arguments=5):
     """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and
     line breaks are <br/>."""
     rng, folder = np.random.default_rng(3), directory / UKP.folder
@@ -33,7 +32,7 @@ def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
     return folder
 
 
-def write_ibm(directory: Path, arguments: int = 4) -> Path:
+def write_ibm(directory, arguments=4):
     """Write two IBM lists per debate, in which higher ranks are better and fields that contain
     quotation marks are quoted."""
     rng, folder = np.random.default_rng(4), directory / IBM.folder
@@ -51,7 +50,7 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
     return folder
 
 
-def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
+def write_webis(directory, topics=6, arguments=8):
     """Write, for each topic, judged texts (the first is no argument) and three rankings, each with
     one text twice."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
@@ -94,7 +93,7 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
     return folder
 
 
-def write_quality(directory: Path, debates: int = 16) -> Path:
+def write_quality(directory, debates=16):
     """Write the UKP, IBM and Webis data sets and return `directory`."""
     write_ukp(directory, debates)
     write_ibm(directory)

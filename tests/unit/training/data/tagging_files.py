@@ -1,13 +1,11 @@
 """Write small tagged documents in the format of TARGER's authors."""
 
-from pathlib import Path
-
 import numpy as np
 
 from tests.unit.training.conftest import TOPIC_WORDS
 
 
-def write_tagged(directory: Path, documents: int = 40) -> Path:
+def write_tagged(directory, documents=40):
     """Write the essays and the web documents; a premise starts with `because`, a claim with `so`,
     and "." ends both."""
     rng = np.random.default_rng(6)

@@ -1,7 +1,6 @@
 """Test the candidates of validation with every pool and rule on tables small enough to select by
 hand."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,20 +10,14 @@ import pytest
 from aragorn.errors import InputError
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
-from aragorn_training.data import pair_tables
-from aragorn_training.data.candidates import (
-    UNRECORDED,
-    CandidateSettings,
-    draw_negatives,
-    read_candidate_settings,
-)
-from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
+from aragorn_training.data import candidates, pair_tables
+from aragorn_training.data.pair_tables import load_validation_queries
 
 CONCLUSIONS = np.array(["aaaa"] * 2 + ["aaab"] * 2 + ["aabb"] * 2 + ["zzzz"] * 3, dtype=object)
 
 
-def test_random_negatives_are_drawn_from_other_conclusions_per_query() -> None:
-    negatives = draw_negatives(
+def test_random_negatives_are_drawn_from_other_conclusions_per_query():
+    negatives = candidates.draw_negatives(
         CONCLUSIONS, np.array(["aaaa", "zzzz"], dtype=object), 4, "random", seed=3
     )
     others = [np.arange(2, 9), np.arange(6)]
@@ -33,41 +26,38 @@ def test_random_negatives_are_drawn_from_other_conclusions_per_query() -> None:
         for query in (0, 1)
     ]
     assert negatives.tolist() == np.array(expected).tolist()
-    assert (
-        draw_negatives(CONCLUSIONS, np.array(["aaaa", "zzzz"], dtype=object), 4, "random", seed=4)
-        != negatives
-    ).any()
+    queries = np.array(["aaaa", "zzzz"], dtype=object)
+    assert (candidates.draw_negatives(CONCLUSIONS, queries, 4, "random", seed=4) != negatives).any()
 
 
 @pytest.mark.parametrize(("query", "count", "expected"), [
     # all others, equally unlike
     ("aaaa", 5, ["zzzz", "zzzz", "zzzz", "aabb", "aabb"]), ("zzzz", 6, ["aaaa", "aaab", "aabb"]),
 ])  # fmt: skip
-def test_least_similar_negatives_are_sorted_by_similarity(
-    query: str, count: int, expected: list[str]
-) -> None:
-    [rows] = draw_negatives(
+def test_least_similar_negatives_are_sorted_by_similarity(query, count, expected):
+    [rows] = candidates.draw_negatives(
         CONCLUSIONS, np.array([query], dtype=object), count, "least_similar", seed=0
     )
     assert len(set(rows)) == count
     assert CONCLUSIONS[rows].tolist() == expected or sorted(set(CONCLUSIONS[rows])) == expected
 
 
-def test_least_similar_negatives_come_from_a_sample() -> None:
+def test_least_similar_negatives_come_from_a_sample():
     conclusions = np.array(["query", *(f"other {row}" for row in range(99)), "zzz"], dtype=object)
     sample = np.random.default_rng([0, 10, 0]).choice(np.arange(1, 101), 20, replace=False)
-    [[row]] = draw_negatives(
+    [[row]] = candidates.draw_negatives(
         conclusions, np.array(["query"], dtype=object), 1, "least_similar", seed=0
     )
     assert row in sample
     assert 100 not in sample  # else this test shows nothing: `zzz` is the least similar of all
 
 
-def test_too_few_arguments_are_refused() -> None:
-    with pytest.raises(
-        InputError, match="'zzzz' needs 7 negatives, but only 6 arguments have other conclusions"
-    ):
-        draw_negatives(CONCLUSIONS, np.array(["zzzz"], dtype=object), 7, "random", seed=0)
+def test_too_few_arguments_are_refused():
+    message = "'zzzz' needs 7 negatives, but only 6 arguments have other conclusions"
+    with pytest.raises(InputError, match=message):
+        candidates.draw_negatives(
+            CONCLUSIONS, np.array(["zzzz"], dtype=object), 7, "random", seed=0
+        )
 
 
 # The validation split has two queries, `a` and `b`; `d` is the training conclusion that is least
@@ -76,17 +66,18 @@ SPLITS = {"validation": {"aaaa": "a", "aabb": "b"}, "train": {"aaab": "c", "zzzz
 
 
 @pytest.fixture
-def tiny_work_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny_work_dir(tmp_path, monkeypatch):
     """Write tables with two validation and two training conclusions of five premises, and set five
     negatives per query."""
     for split, letters in SPLITS.items():
+        other = {"b": "a"}
         rows = [
             (
                 f"{letter}{n}",
                 f"{text}!",
                 text,
                 f"{letter}{n} word",
-                [f"{'ba'[letter == 'b']}{(n + 1) % 5}"],
+                [f"{other.get(letter, 'b')}{(n + 1) % 5}"],
             )
             for text, letter in letters.items()
             for n in range(5)
@@ -100,19 +91,19 @@ def tiny_work_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load_candidates(
-    work_dir: Path, pool: str, rule: str
-) -> tuple[ValidationQueries, list[list[str]]]:
+def load_candidates(work_dir, pool, rule):
     """Load the queries with their candidates' docnos."""
     tokeniser = WordTokeniser(Vocabulary(()), MaxLengths())
-    queries = load_validation_queries(work_dir, "words", tokeniser, CandidateSettings(pool, rule))  # type: ignore[arg-type]
+    queries = load_validation_queries(
+        work_dir, "words", tokeniser, candidates.CandidateSettings(pool, rule)
+    )
     return queries, [[queries.docnos[row] for row in rows] for rows in queries.candidates]
 
 
 DOCNOS = [f"{letter}{n}" for letter in "abcd" for n in range(5)]
 
 
-def draw(query: int, others: str) -> str:
+def draw(query, others):
     """Draw five of the docnos that begin with the letters `others` for a query."""
     docnos = [docno for docno in DOCNOS if docno[0] in others]
     return " ".join(np.random.default_rng([0, 10, query]).choice(docnos, 5, replace=False))
@@ -126,9 +117,7 @@ def draw(query: int, others: str) -> str:
     ("collection", "least_similar", ["d0 d1 d2 d3 d4", "d0 d1 d2 d3 d4"]),
     ("collection", "random", [draw(0, "bcd"), draw(1, "acd")]),
 ])  # fmt: skip
-def test_candidates_follow_pool_and_rule(
-    tiny_work_dir: Path, pool: str, rule: str, expected: list[str]
-) -> None:
+def test_candidates_follow_pool_and_rule(tiny_work_dir, pool, rule, expected):
     queries, docnos = load_candidates(tiny_work_dir, pool, rule)
     assert [row[:5] for row in docnos] == [DOCNOS[:5], DOCNOS[5:10]]
     negatives = [
@@ -141,9 +130,7 @@ def test_candidates_follow_pool_and_rule(
     assert np.argsort(queries.tie_order).tolist() == np.argsort(queries.docnos).tolist()
 
 
-def test_first_negatives_of_all_positives_are_the_least_similar(
-    tiny_work_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_negatives_of_all_positives_are_the_least_similar(tiny_work_dir, monkeypatch):
     monkeypatch.setattr(pair_tables, "CANDIDATES_PER_QUERY", 20)
     _, [first, second] = load_candidates(tiny_work_dir, "collection", "least_similar")
     assert [docno[0] for docno in first[5::3]] == ["d"] * 5  # column 0 of 3 per positive
@@ -152,17 +139,14 @@ def test_first_negatives_of_all_positives_are_the_least_similar(
     assert {docno[0] for docno in second[5::3]} == {"d"}
 
 
-def test_unrecorded_candidates_are_those_of_earlier_versions() -> None:
-    assert (
-        read_candidate_settings({"ranker": "knrm"})
-        == UNRECORDED
-        == CandidateSettings("split", "least_similar")
-    )
-    assert read_candidate_settings(
+def test_unrecorded_candidates_are_those_of_earlier_versions():
+    assert candidates.read_candidate_settings({"ranker": "knrm"}) == candidates.UNRECORDED
+    assert candidates.CandidateSettings("split", "least_similar") == candidates.UNRECORDED
+    assert candidates.read_candidate_settings(
         {"validation": {"pool": "split", "rule": "random"}}
-    ) == CandidateSettings("split", "random")
-    assert CandidateSettings().describe() == "negatives drawn at random from the collection"
+    ) == candidates.CandidateSettings("split", "random")
     assert (
-        UNRECORDED.describe()
-        == "negatives of the least similar conclusions in the validation split"
+        candidates.CandidateSettings().describe() == "negatives drawn at random from the collection"
     )
+    expected = "negatives of the least similar conclusions in the validation split"
+    assert candidates.UNRECORDED.describe() == expected

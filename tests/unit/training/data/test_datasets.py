@@ -1,9 +1,6 @@
-"""Tests of the readers of published data sets: values, lines of faults, splits and prepared
-tables."""
+"""Tests of the readers of published data sets."""
 
-from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,26 +8,14 @@ import pytest
 from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main
-from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data import quality
+from aragorn_training.data.datasets import sentence_pairs, webis_argquality
 from aragorn_training.data.datasets.quality_lists import IBM, UKP
-from aragorn_training.data.datasets.sentence_pairs import (
-    CROSS_TOPIC_SPLITS,
-    LOADERS,
-    read_bws,
-    read_mrpc,
-)
-from aragorn_training.data.quality import (
-    COLUMNS,
-    load_source_hashes,
-    load_table,
-    load_webis_judgments,
-)
 from tests.conftest import REAL_DATA
 from tests.unit.training.conftest import write_bws, write_mrpc
 from tests.unit.training.data.quality_files import write_quality, write_webis
 
-Reader = Callable[[Path], pd.DataFrame]
-FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content and its rows
+FILES = {  # reader, content and its rows
     "ants-_yes-they-do.csv": (
         UKP.read_list,
         '#id\trank\targument\na1\t0.09\tBOO!\na2\t0.004\tAnts feed; <br/> who\na3\t0.02\tAnts & "so do we".\n',
@@ -48,11 +33,11 @@ FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content 
         ],
     ),
     "bws.csv": (
-        read_bws, 'id,argument1,argument2,topic,score\n1,"one, ""two"" ",three  four,Abortion,0.5\n',
+        sentence_pairs.read_bws, 'id,argument1,argument2,topic,score\n1,"one, ""two"" ",three  four,Abortion,0.5\n',
         [['one, "two"', "three four", 0.5, "Abortion"]],
     ),
     "mrpc.txt": (
-        read_mrpc, '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n0\t1\t1\tone\the said "two\r\n',
+        sentence_pairs.read_mrpc, '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n0\t1\t1\tone\the said "two\r\n',
         [["one", 'he said "two', 0.0, ""]],
     ),
 }  # fmt: skip
@@ -60,20 +45,17 @@ UKP_ROW, IBM_ROW, BWS, MRPC = FILES
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_readers_return_the_published_values(name: str, tmp_path: Path) -> None:
+def test_readers_return_the_published_values(name, tmp_path):
     read, content, rows = FILES[name]
     (tmp_path / name).write_text(content, encoding="utf-8", newline="")
     assert read(tmp_path / name).to_numpy().tolist() == rows
 
 
-def test_webis_reader_returns_grades_and_ranks(tmp_path: Path) -> None:
+def test_webis_reader_returns_grades_and_ranks(tmp_path):
     write_webis(tmp_path)
     table = webis_argquality.read_judgments(tmp_path)
-    assert (len(table), table["argument"].sum(), table["topic"].unique()[0]) == (
-        48,
-        42,
-        "Is pb good?",
-    )
+    assert (len(table), table["argument"].sum()) == (48, 42)
+    assert table["topic"][0] == "Is pb good?"
     first = table[table["qid"] == "1"].set_index("docno")
     assert first.loc["7-0", ["score", "relevance", "dialectical"]].tolist() == [-4, -4, -4]
     assert first.loc[
@@ -115,9 +97,7 @@ TEXTS, TOPICS, RANKING = (
     (RANKING, "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
     (RANKING, "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
 ])  # fmt: skip
-def test_readers_report_file_and_line_of_faults(
-    tmp_path: Path, name: str, old: str, new: str, message: str
-) -> None:
+def test_readers_report_file_and_line_of_faults(tmp_path, name, old, new, message):
     file = write_webis(tmp_path) / name
     read, content, _ = (
         FILES[name] if name in FILES else (None, file.read_text(encoding="utf-8"), None)
@@ -134,9 +114,7 @@ def test_readers_report_file_and_line_of_faults(
     (UKP.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
     (IBM.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
 ])  # fmt: skip
-def test_files_of_unknown_debates_are_refused(
-    read: Reader, name: str, message: str, tmp_path: Path
-) -> None:
+def test_files_of_unknown_debates_are_refused(read, name, message, tmp_path):
     with pytest.raises(InputError, match=message):
         read(tmp_path / name)
 
@@ -145,9 +123,7 @@ def test_files_of_unknown_debates_are_refused(
     ("bws_cross", [200, 40, 80], [2125, 425, 850]), ("bws_in", [233, 45, 42], [2471, 478, 451]),
     ("mrpc", [67, 11, 12], [4340, 731, 730]),
 ])  # fmt: skip
-def test_disjoint_splits_have_published_sizes(
-    task: str, sizes: list[int], published: list[int], tmp_path: Path
-) -> None:
+def test_disjoint_splits_have_published_sizes(task, sizes, published, tmp_path):
     write_bws(tmp_path, 40)
     write_mrpc(tmp_path)
     similarity = REAL_DATA / "similarity"
@@ -155,7 +131,7 @@ def test_disjoint_splits_have_published_sizes(
         (tmp_path, sizes),
         *([(similarity, published)] if similarity.is_dir() else []),
     ):
-        gold = LOADERS[task](directory, 0)
+        gold = sentence_pairs.LOADERS[task](directory, 0)
         parts = [gold.train, gold.dev, gold.test]
         assert [len(part) for part in parts] == expected
         assert gold.is_binary == (task == "mrpc")
@@ -164,19 +140,19 @@ def test_disjoint_splits_have_published_sizes(
             assert not {*first["first"], *first["second"]} & {*second["first"], *second["second"]}
         if task == "bws_cross":
             assert [set(part["topic"]) for part in parts] == [
-                set(topics) for topics in CROSS_TOPIC_SPLITS
+                set(topics) for topics in sentence_pairs.CROSS_TOPIC_SPLITS
             ]
-    assert LOADERS[task](tmp_path, 0).train.equals(LOADERS[task](tmp_path, 0).train)
-    assert LOADERS[task](tmp_path, 1).dev.equals(LOADERS[task](tmp_path, 0).dev) == (
-        task == "bws_cross"
+    assert sentence_pairs.LOADERS[task](tmp_path, 0).train.equals(
+        sentence_pairs.LOADERS[task](tmp_path, 0).train
     )
+    assert sentence_pairs.LOADERS[task](tmp_path, 1).dev.equals(
+        sentence_pairs.LOADERS[task](tmp_path, 0).dev
+    ) == (task == "bws_cross")
     with pytest.raises(InputError, match="cannot be read"):
-        LOADERS[task](tmp_path / "none", 0)
+        sentence_pairs.LOADERS[task](tmp_path / "none", 0)
 
 
-def test_prepare_quality_writes_one_table_per_data_set(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
     data, work = tmp_path / "data", tmp_path / "work"
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
@@ -188,7 +164,7 @@ def test_prepare_quality_writes_one_table_per_data_set(
     (data / IBM.folder).rmdir()
     write_quality(data)
     assert main(command) == 0
-    assert load_source_hashes(work, "ukp") == {
+    assert quality.load_source_hashes(work, "ukp") == {
         file.name: sha256_file(file) for file in UKP.list_files(data)
     }
     for name, (rows, lists, debates) in {
@@ -196,15 +172,14 @@ def test_prepare_quality_writes_one_table_per_data_set(
         "ibm": (88, 22, 11),
         "webis": (48, 6, 6),
     }.items():
-        table = load_table(work, name)
-        assert (len(table), table["topic"].nunique(), table["debate"].nunique()) == (
-            rows,
-            lists,
-            debates,
-        )
+        table = quality.load_table(work, name)
+        sizes = (len(table), table["topic"].nunique(), table["debate"].nunique())
+        assert sizes == (rows, lists, debates)
         by_topic = table.assign(words=table["premise"].str.split().str.len()).groupby("topic")
         assert (by_topic[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99).all()
-    assert load_webis_judgments(work)[COLUMNS].equals(load_table(work, "webis"))
+    assert quality.load_webis_judgments(work)[quality.COLUMNS].equals(
+        quality.load_table(work, "webis")
+    )
     file = data / UKP.folder / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))
     assert main(command) == 5

@@ -1,8 +1,6 @@
 """Tests of the split by conclusion, and of the negatives that are sampled or retrieved for
 arguments."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,7 @@ from aragorn_training.data.distant_supervision import mine_hard_negatives, sampl
 from aragorn_training.data.split import split_by_conclusion
 
 
-def make_arguments(**sizes: int) -> pd.DataFrame:
+def make_arguments(**sizes):
     """Build arguments sorted by conclusion; a keyword is a conclusion with underscores, its value
     the number of premises."""
     rows = [
@@ -24,7 +22,7 @@ def make_arguments(**sizes: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
 
-def test_split_validates_on_conclusions_with_five_premises() -> None:
+def test_split_validates_on_conclusions_with_five_premises():
     train, validation = split_by_conclusion(make_arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
@@ -32,7 +30,7 @@ def test_split_validates_on_conclusions_with_five_premises() -> None:
         split_by_conclusion(make_arguments(a=4, b=2), seed=0)
 
 
-def test_split_samples_validation_conclusions_by_seed() -> None:
+def test_split_samples_validation_conclusions_by_seed():
     frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)})
     shuffled = frame.sample(frac=1, random_state=0)
     first, repeated, reseeded = (
@@ -44,14 +42,12 @@ def test_split_samples_validation_conclusions_by_seed() -> None:
 
 
 @pytest.mark.parametrize("per_argument", [1, 2])
-def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> None:
+def test_negatives_are_distinct_and_of_other_conclusions(per_argument):
     arguments = make_arguments(
         death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)}
     )
-    rows, conclusions = (
-        sample_negatives(arguments, per_argument, seed=0),
-        arguments["normalised_conclusion"].to_numpy(),
-    )
+    rows = sample_negatives(arguments, per_argument, seed=0)
+    conclusions = arguments["normalised_conclusion"].to_numpy()
     assert rows.shape == (len(arguments), per_argument)
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in arguments.groupby("normalised_conclusion"):
@@ -63,25 +59,19 @@ def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> N
     ).all()
 
 
-def test_negatives_are_the_least_similar_of_a_sample() -> None:
+def test_negatives_are_the_least_similar_of_a_sample():
     # so few that each sample contains all arguments of other conclusions
     arguments = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
-    rows, conclusions = (
-        sample_negatives(arguments, 1, seed=0),
-        arguments["normalised_conclusion"].to_numpy(),
-    )
+    rows = sample_negatives(arguments, 1, seed=0)
+    conclusions = arguments["normalised_conclusion"].to_numpy()
     for conclusion, group in arguments.groupby("normalised_conclusion"):
-        ratios = [
-            fuzz.ratio(str(conclusion), candidate)
-            for candidate in conclusions
-            if candidate != conclusion
-        ]
+        others = conclusions[conclusions != conclusion]
+        ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in others]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         # the first argument gets the least similar
         assert selected == pytest.approx(sorted(ratios)[: len(group)])
-    with pytest.raises(
-        InputError, match="needs 100 negatives, but only 5 arguments have other conclusions"
-    ):
+    message = "needs 100 negatives, but only 5 arguments have other conclusions"
+    with pytest.raises(InputError, match=message):
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
 
 
@@ -97,8 +87,8 @@ ZOOS = pd.DataFrame([  # premises with words of other conclusions
 ], columns=["docno", "conclusion", "normalised_conclusion", "premise"])  # fmt: skip
 
 
-def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:
-    def mine_negatives(seed: int) -> dict[str, str]:
+def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path):
+    def mine_negatives(seed):
         least_similar = np.array([7, 6, 5, 7, 6, 7, 7, 3])
         rows = mine_hard_negatives(ZOOS, least_similar, seed)
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))

@@ -1,7 +1,6 @@
 """Tests of tagged documents, and of the labels and metrics of term weighting."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ GOLF_ROWS = "Golf/B-P ends/I-P ./O Taxes/B-C"
 PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
-def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
+def read(directory, data, content):
     (directory / ("es.txt" if data == "essays" else "wd.txt")).write_text(
         content, encoding="utf-8", errors="surrogateescape"
     )
@@ -48,14 +47,10 @@ def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
     # an empty document
     ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),
 ])  # fmt: skip
-def test_reader_splits_tokens_and_drops_duplicates(
-    tmp_path: Path, data: str, content: str, expected: list[str]
-) -> None:
+def test_reader_splits_tokens_and_drops_duplicates(tmp_path, data, content, expected):
     documents = read(tmp_path, data, content)
-    assert [
-        " ".join(map("/".join, zip(document.tokens, document.tags, strict=True)))
-        for document in documents
-    ] == expected
+    rows = [zip(document.tokens, document.tags, strict=True) for document in documents]
+    assert [" ".join(map("/".join, row)) for row in rows] == expected
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
@@ -69,9 +64,7 @@ def test_reader_splits_tokens_and_drops_duplicates(
     (ESSAY, "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
     ("are", "caf\udce9", r"es\.txt, line 4: not valid UTF-8"),
 ])  # fmt: skip
-def test_reader_reports_the_line_of_malformed_files(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
+def test_reader_reports_the_line_of_malformed_files(tmp_path, old, new, message):
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
         read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
@@ -79,7 +72,7 @@ def test_reader_reports_the_line_of_malformed_files(
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(50, [40, 10]), (2, [1, 1])])
-def test_split_keeps_train_and_test_documents_apart(count: int, sizes: list[int]) -> None:
+def test_split_keeps_train_and_test_documents_apart(count, sizes):
     documents = [TaggedDocument((str(n),), ("O",)) for n in range(count)]
     split = split_documents(documents, 0)
     parts = [{document.tokens[0] for document in part} for part in (split.train, split.test)]
@@ -93,7 +86,7 @@ def test_split_keeps_train_and_test_documents_apart(count: int, sizes: list[int]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are missing")
-def test_reader_counts_match_the_published_files() -> None:
+def test_reader_counts_match_the_published_files():
     essays, webd = (read_documents(PUBLISHED, source) for source in SOURCES.values())
     assert len(essays) == 399  # three essays are duplicates
     counts = Counter(tag for document in webd for tag in document.tags if tag.startswith("B-"))
@@ -114,13 +107,11 @@ PASSAGE = (
     ("women's rights, women-only", "Women’s right", ["rights", "women"]),
     ("naïve 東京 x1", "Naïve, 東京: X1", ["naïve", "x1", "東京"]),
 ])  # fmt: skip
-def test_matching_words_equal_those_of_hollatz_table_3_3(
-    passage: str, reference: str, expected: list[str]
-) -> None:
+def test_matching_words_equal_those_of_hollatz_table_3_3(passage, reference, expected):
     assert find_matching_words(passage, reference, TermAnalyser("porter")) == expected
 
 
-def test_metrics_match_hand_computed_values() -> None:
+def test_metrics_match_hand_computed_values():
     passages = [
         LabelledWords(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
         LabelledWords(["d", "e"], np.array([0.0, 0])),
@@ -129,13 +120,10 @@ def test_metrics_match_hand_computed_values() -> None:
     weights = [np.array([0.0, 0.5, 0.5, 0.1]), np.array([0.0, 0.0]), np.array([0.9, 0.95, 0.2])]
     # First passage: a ties with b and precedes it: 1. Third: g f h, precision 1/2 and 2/3.
     squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64
-    expected = {
-        "R²": 100 * (1 - squares / (9 * (4 / 9) * (5 / 9))),
-        "MAP": 100 * (1 + (1 / 2 + 2 / 3) / 2) / 2,
-        "Rprec": 100 * (1 + 1 / 2) / 2,
-    }
+    r2 = 1 - squares / (9 * (4 / 9) * (5 / 9))
+    values = {"R²": r2, "MAP": (1 + (1 / 2 + 2 / 3) / 2) / 2, "Rprec": (1 + 1 / 2) / 2}
+    expected = {name: 100 * value for name, value in values.items()}
     assert compute_term_weighting_metrics(passages, weights) == pytest.approx(expected, abs=0.01)
-    with pytest.raises(
-        InputError, match="all words of the 1 validation passages have the same label"
-    ):
+    message = "all words of the 1 validation passages have the same label"
+    with pytest.raises(InputError, match=message):
         compute_term_weighting_metrics(passages[1:2], weights[1:2])

@@ -1,17 +1,15 @@
 """Comparison of two runs: moved documents, score differences and differences of measures."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
-from aragorn_training.evaluation.comparison import RunComparison, compare_rankings
-from tests.conftest import Capture
+from aragorn_training.evaluation.comparison import compare_rankings
+from tests.conftest import assert_runs, format_run_lines
 
 
-def make_run(rankings: dict[str, str], **scores: float) -> pd.DataFrame:
+def make_run(rankings, **scores):
     """Build a run of one-letter documents; scores are 10 minus the rank, except those in
     `scores`."""
     rows = [
@@ -22,11 +20,11 @@ def make_run(rankings: dict[str, str], **scores: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "score"])
 
 
-def compare(first: pd.DataFrame, second: pd.DataFrame) -> RunComparison:
+def compare(first, second):
     return compare_rankings(first, second, ("a", "b"))
 
 
-def test_changes_are_counted_per_topic() -> None:
+def test_changes_are_counted_per_topic():
     comparison = compare(
         make_run({"1": "abcd", "2": "xyz", "8": "a"}), make_run({"2": "xyz", "1": "acbe", "9": "a"})
     )
@@ -46,7 +44,7 @@ def test_changes_are_counted_per_topic() -> None:
     ]  # fmt: skip
 
 
-def test_scores_may_differ_in_identical_rankings() -> None:
+def test_scores_may_differ_in_identical_rankings():
     comparison = compare(make_run({"1": "ab"}), make_run({"1": "ab"}, b=8.25))
     assert comparison.format_summary().splitlines()[1:] == [
         "documents in both runs: 2; largest score difference: 0.25", "equal rankings; 1 score differs by at most 0.25",
@@ -56,36 +54,25 @@ def test_scores_may_differ_in_identical_rankings() -> None:
 @pytest.mark.parametrize(
     ("second", "message"), [({"1": "xy"}, "no common document"), ({"7": "ab"}, "no common topic")]
 )
-def test_unrelated_runs_are_refused(second: dict[str, str], message: str) -> None:
+def test_unrelated_runs_are_refused(second, message):
     with pytest.raises(InputError, match=message):
         compare(make_run({"1": "ab"}), make_run(second))
 
 
-def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None:
-    rankings = {
-        "a": {"1": "abc", "2": "abc", "3": "cab", "4": "abc"},
-        "b": {"1": "acb", "2": "cab", "3": "abc"},
-    }
-    for name, topics in rankings.items():
-        lines = [
-            f"{row.qid} Q0 {row.docno} 1 {row.score} t\n" for row in make_run(topics).itertuples()
-        ]
-        (tmp_path / f"{name}.txt").write_text("".join(lines))
-    (tmp_path / "qrels").write_text(
-        "".join(
-            f"{qid} 0 {docno} {grade}\n"
-            for qid in "1234"
-            for docno, grade in zip("abc", "100", strict=True)
-        )
-    )
-    runs = [str(tmp_path / f"{name}.txt") for name in rankings]
-    assert main(["compare", *runs, "--qrels", str(tmp_path / "qrels"), "-o", str(tmp_path)]) == 0
-    table = pd.read_csv(tmp_path / "measures.csv", index_col="measure")
+def test_measures_are_compared_by_topic(tmp_path, capsys):
+    documents = {"a": {"1": "abc", "2": "abc", "3": "cab", "4": "abc"}}
+    documents["b"] = {"1": "acb", "2": "cab", "3": "abc"}
+    for name, topics in documents.items():
+        (tmp_path / f"{name}.txt").write_text(format_run_lines(topics))
+    qrels = "".join(f"{qid} 0 a 1\n{qid} 0 b 0\n{qid} 0 c 0\n" for qid in "1234")
+    (tmp_path / "qrels").write_text(qrels)
+    runs = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    assert_runs(main, "compare", *runs, "--qrels", tmp_path / "qrels", "-o", tmp_path)
+    row = pd.read_csv(tmp_path / "measures.csv", index_col="measure").loc["RR"]
     # The relevant document is at ranks 1, 1, 2 in the first run and 1, 2, 1 in the second.
-    assert table.loc[
-        "RR", ["n", "a", "b", "difference", "better", "worse", "tied"]
-    ].tolist() == pytest.approx([3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6)
-    assert table.loc["RR", "low"] < 0 < table.loc["RR", "high"]
+    columns = ["n", "a", "b", "difference", "better", "worse", "tied"]
+    assert row[columns].tolist() == pytest.approx([3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6)
+    assert row["low"] < 0 < row["high"]
     topics = pd.read_csv(tmp_path / "topics.csv")
     assert topics["moved"].tolist() == [2, 3, 3]
     assert topics["Δ nDCG@5"].tolist() == pytest.approx([0, -0.36907, 0.36907], abs=1e-5)
@@ -94,18 +81,16 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
     assert "\na: a, b: b\ndifference: mean of b - a over n topics" in output
 
 
-def write_runs(directory: Path, **rankings: str) -> str:
+def write_runs(directory, **rankings):
     """Write runs of one topic, tagged with their names, to files <team>-<system>.txt."""
     directory.mkdir()
     for system, docnos in rankings.items():
-        lines = [
-            f"1 Q0 {docno} {rank} {-rank} t-{system}\n" for rank, docno in enumerate(docnos, 1)
-        ]
-        (directory / f"t-{system}.txt").write_text("".join(lines))
+        text = format_run_lines({"1": docnos}, f"t-{system}")
+        (directory / f"t-{system}.txt").write_text(text)
     return str(directory)
 
 
-def test_directories_are_compared_by_system(tmp_path: Path, capsys: Capture) -> None:
+def test_directories_are_compared_by_system(tmp_path, capsys):
     first = write_runs(tmp_path / "x", bm25="abc", knrm="abc", sbert="abc", snrm="abc", gru="a")
     second = write_runs(tmp_path / "y", bm25="abc", knrm="acb", sbert="xyz", snrm="abc", drmm="a")
     scores = (tmp_path / "y" / "t-snrm.txt").read_text()
@@ -133,7 +118,7 @@ def test_directories_are_compared_by_system(tmp_path: Path, capsys: Capture) -> 
         assert message in capsys.readouterr().err
 
 
-def test_runs_without_a_system_are_compared_by_file_name(tmp_path: Path, capsys: Capture) -> None:
+def test_runs_without_a_system_are_compared_by_file_name(tmp_path, capsys):
     for name in ("x", "y"):
         write_runs(tmp_path / name, a="abc")
         (tmp_path / name / "t-a.txt").rename(tmp_path / name / "run.txt")

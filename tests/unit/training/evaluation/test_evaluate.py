@@ -3,9 +3,7 @@ qrels."""
 
 import re
 import warnings
-from collections.abc import Callable
 from math import log2
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,13 +24,12 @@ from aragorn_training.evaluation.evaluate import (
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG as TOUCHE
 from tests.conftest import REAL_DATA, make_argument
 
-Judgments = list[tuple[str, str, int]]
 JUDGED_ONLY = "nDCG(judged_only=True)@5"
 QRELS = "1 0 a 2\n1 0 b 0\n1 0 c 1\n1 0 d -2\n1 0 e 1\n2 0 f 1\n3 0 g 0\n4 0 h 2\n"
 # Topic 1 ranks spam, unjudged, grade 1, unjudged, grade 2, grade 1; topic 2 has nothing relevant;
 # topic 4 is not in the run.
 RUN = "1 Q0 d 1 9 t\n1 Q0 x 2 8 t\n1 Q0 c 3 7 t\n1 Q0 y 4 6 t\n1 Q0 a 5 5 t\n1 Q0 e 6 4 t\n2 Q0 z 1 1 t\n3 Q0 g 1 1 t\n"
-MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
+MEASURES = {
     **{
         f"nDCG@{depth}": lambda scorer, depth=depth: scorer.get_ndcg(depth, per_query=True)
         for depth in (5, 10, 25)
@@ -44,7 +41,7 @@ MEASURES: dict[str, Callable[[TrecEval], pd.DataFrame]] = {
 }
 
 
-def read_files(directory: Path, qrels: str, run: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_files(directory, qrels, run):
     """Write the texts of qrels and of a run to files, and return the run and the qrels that are
     read from them."""
     (directory / "qrels").write_text(qrels)
@@ -52,7 +49,7 @@ def read_files(directory: Path, qrels: str, run: str) -> tuple[pd.DataFrame, pd.
     return read_run(directory / "run.txt"), read_qrels(directory / "qrels")
 
 
-def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_evaluate_run_matches_hand_computed_values(tmp_path):
     run, qrels = read_files(tmp_path, QRELS, RUN)
     result = evaluate_run(run, qrels)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
@@ -76,13 +73,13 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
     assert (evaluate_run(run.assign(qid="7"), qrels).drop(columns=TOUCHE) == 0).all(axis=None)
 
 
-def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
+def simulate_task(seed):
     """Simulate rankings and judgments with ties, spam, and topics that are in the rankings or the
     judgments only."""
     rng = np.random.default_rng(seed)
     documents = [f"d{index:03}" for index in range(120)]
-    rows: list[tuple[str, str, int, float]] = []
-    judgments: Judgments = []
+    rows = []
+    judgments = []
     for topic in map(str, range(1, 13)):
         judged, grades = rng.choice(documents, 40, replace=False), rng.integers(-2, 7, 40)
         if topic != "11":  # unjudged topic
@@ -100,7 +97,7 @@ def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
 
-def score_with_trectools(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
+def score_with_trectools(run, qrels):
     """Return trectools' scorer of a run in rank order, with integer ids."""
     ids = {docno: number for number, docno in enumerate({*run["docno"], *qrels["docno"]})}
     documents, judgments = TrecRun(), TrecQrel()
@@ -119,7 +116,7 @@ def score_with_trectools(run: pd.DataFrame, qrels: pd.DataFrame) -> TrecEval:
 
 
 @pytest.mark.parametrize(("seed", "factor"), [(0, 0.5), (1, 1), (2, 2 * MAX_GRADE), (3, 0.37)])
-def test_measures_equal_trectools(seed: int, factor: float, tmp_path: Path) -> None:
+def test_measures_equal_trectools(seed, factor, tmp_path):
     run, judgments = simulate_task(seed)
     # all ranks 1 for even seeds
     shuffled = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)
@@ -132,10 +129,8 @@ def test_measures_equal_trectools(seed: int, factor: float, tmp_path: Path) -> N
         for qid, docno, grade in judgments
     )
     read, qrels = read_files(tmp_path, "".join(rows), "".join(lines))
-    assert (
-        read.groupby("qid")["docno"].apply(list).to_dict()
-        == run.groupby("qid")["docno"].apply(list).to_dict()
-    )
+    expected = run.groupby("qid")["docno"].apply(list).to_dict()
+    assert read.groupby("qid")["docno"].apply(list).to_dict() == expected
     result = evaluate_run(read, qrels)
     assert [*result] == [*ALL_MEASURES]
     for treatment, ranking in {"": read, "(judged_only=True)": read.merge(qrels)}.items():
@@ -151,7 +146,7 @@ def test_measures_equal_trectools(seed: int, factor: float, tmp_path: Path) -> N
             )
 
 
-def test_bpref_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_bpref_matches_hand_computed_values(tmp_path):
     # of 3 relevant documents, c and a follow no and d, one of two judged non-relevant ones
     run, qrels = read_files(tmp_path, QRELS, RUN)
     assert evaluate_run(run, qrels, ["Bpref"])["Bpref"].tolist() == pytest.approx([0.5, 0, 0])
@@ -160,7 +155,7 @@ def test_bpref_matches_hand_computed_values(tmp_path: Path) -> None:
     assert evaluate_run(run, relevant, ["Bpref"]).loc["1", "Bpref"] == 1
 
 
-def test_any_measure_of_ir_measures_is_computed(tmp_path: Path) -> None:
+def test_any_measure_of_ir_measures_is_computed(tmp_path):
     run, qrels = read_files(tmp_path, QRELS, RUN)
     names = [parse_measure(name) for name in ("P(rel=2)@5", "MAP", "nDCG@3", TOUCHE)]
     assert names == ["P(rel=2)@5", "AP", "nDCG@3", TOUCHE]
@@ -181,14 +176,12 @@ def test_any_measure_of_ir_measures_is_computed(tmp_path: Path) -> None:
         ("alpha_nDCG@5", "alpha_nDCG@5: needs a package"),
     ],
 )
-def test_unknown_measures_are_refused(name: str, message: str) -> None:
+def test_unknown_measures_are_refused(name, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_measure(name)
 
 
-def test_qrels_are_restricted_to_the_corpus(
-    tmp_path: Path, make_input: Callable[..., Path]
-) -> None:
+def test_qrels_are_restricted_to_the_corpus(tmp_path, make_input):
     directory = make_input(arguments=[make_argument("c"), make_argument("a", premise="short")])
     (tmp_path / "qrels").write_text(QRELS)
     assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))[
@@ -197,6 +190,6 @@ def test_qrels_are_restricted_to_the_corpus(
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not available")
-def test_official_qrels_are_read() -> None:
+def test_official_qrels_are_read():
     files = sorted((REAL_DATA / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]

@@ -5,38 +5,24 @@ import gzip
 import tracemalloc
 from itertools import product
 from math import nan
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
-from aragorn_training.evaluation.significance import (
-    apply_holm_correction,
-    bootstrap_means,
-    compare_with_baseline,
-    describe_untested_runs,
-    format_sample_size_warning,
-)
-from aragorn_training.evaluation.similarity import (
-    compare_runs,
-    compute_similarity_tables,
-    find_system_runs,
-    jaccard,
-    spearman,
-)
+from aragorn_training.evaluation import significance, similarity
+from tests.conftest import format_run_lines
 
 
-def test_randomisation_test_equals_enumeration() -> None:
+def test_randomisation_test_equals_enumeration():
     base, run = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.3]), np.array([0.4, 0.5, 0.6, 0.8, 0.9, 0.7])
     differences = run - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])
-    result = compare_with_baseline({"base": pd.Series(base), "other": pd.Series(run)}, "base").loc[
-        "other"
-    ]
+    result = significance.compare_with_baseline(
+        {"base": pd.Series(base), "other": pd.Series(run)}, "base"
+    ).loc["other"]
     # t = mean / (s / √n) = .25 / (.2429 / 2.449) = 2.521 with 5 degrees of freedom; .05 would be
     # 2.571
     assert result[["p_randomisation", "difference"]].tolist() == pytest.approx(
@@ -52,8 +38,8 @@ def test_randomisation_test_equals_enumeration() -> None:
     ([0.02, 0.021], [0.04, 0.04]),  # monotone
     ([0.02, np.nan, 0.03], [0.04, np.nan, 0.04]),
 ])  # fmt: skip
-def test_holm_correction(p: list[float], corrected: list[float]) -> None:
-    np.testing.assert_allclose(apply_holm_correction(np.array(p)), corrected)
+def test_holm_correction(p, corrected):
+    np.testing.assert_allclose(significance.apply_holm_correction(np.array(p)), corrected)
 
 
 DIFFERENCES = np.random.default_rng(3).normal(0.03, 0.1, 40)
@@ -73,53 +59,59 @@ DIFFERENCES = np.random.default_rng(3).normal(0.03, 0.1, 40)
         ([0.0] * 5, nan),
     ],
 )
-def test_p_of_the_randomisation_test(differences: list[float], p: float) -> None:
+def test_p_of_the_randomisation_test(differences, p):
     base = pd.Series([0.5] * len(differences))
-    result = compare_with_baseline({"base": base, "run": base + differences}, "base").loc["run"]
+    result = significance.compare_with_baseline(
+        {"base": base, "run": base + differences}, "base"
+    ).loc["run"]
     assert result["p_randomisation"] == pytest.approx(p, rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("n_topics", [2, 9, 16, 17, 40])
-def test_p_does_not_depend_on_which_run_is_the_baseline(n_topics: int) -> None:
+def test_p_does_not_depend_on_which_run_is_the_baseline(n_topics):
     a = pd.Series(np.random.default_rng(4).uniform(size=n_topics))
     values = {"a": a, "b": a + DIFFERENCES[:n_topics]}
-    forth = compare_with_baseline(values, "a").loc["b"]
-    back = compare_with_baseline(values, "b").loc["a"]
+    forth = significance.compare_with_baseline(values, "a").loc["b"]
+    back = significance.compare_with_baseline(values, "b").loc["a"]
     assert forth["p_randomisation"] == back["p_randomisation"]
     assert forth["p_t"] == pytest.approx(back["p_t"], rel=1e-9)
 
 
-def test_random_signs_approximate_the_exact_test() -> None:
+def test_random_signs_approximate_the_exact_test():
     differences = DIFFERENCES[:18]
     flips = np.array([*product([1, -1], repeat=18)], np.int8)
     exact = np.mean(np.abs(flips @ differences) >= abs(differences.sum()) - 1e-9)
     base = pd.Series([0.0] * 18)
-    result = compare_with_baseline({"base": base, "run": base + differences}, "base").loc["run"]
+    result = significance.compare_with_baseline(
+        {"base": base, "run": base + differences}, "base"
+    ).loc["run"]
     # five standard errors of 10,000 samples
     error = 5 * np.sqrt(exact * (1 - exact) / 10_000)
     assert result["p_randomisation"] == pytest.approx(exact, abs=error)
 
 
-def test_many_topics_need_little_memory() -> None:
+def test_many_topics_need_little_memory():
     rng = np.random.default_rng(5)
     base = pd.Series(rng.uniform(size=7_000))
     tracemalloc.start()
     try:
-        compare_with_baseline({"base": base, "run": base + rng.normal(size=7_000)}, "base")
-        bootstrap_means(pd.DataFrame({"m": base}))
+        significance.compare_with_baseline(
+            {"base": base, "run": base + rng.normal(size=7_000)}, "base"
+        )
+        significance.bootstrap_means(pd.DataFrame({"m": base}))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 100e6  # 10,000 samples at once are 560 MB
 
 
-def test_correction_counts_only_testable_runs() -> None:
+def test_correction_counts_only_testable_runs():
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     noise = base + rng.normal(0, 0.2, 40)
     single = pd.Series([0.5], index=[0])
     values = {"base": base, "same": base, "single": single, "better": base + 0.2, "noise": noise}
-    result = compare_with_baseline(values, "base")
+    result = significance.compare_with_baseline(values, "base")
     assert list(result.index) == ["same", "single", "better", "noise"]
     assert result.loc["same", ["n_topics", "difference"]].tolist() == [40, 0.0]
     p = result.drop(columns=["n_topics", "difference"])
@@ -129,87 +121,89 @@ def test_correction_counts_only_testable_runs() -> None:
     assert p.loc["noise", "p_t_holm"] == p.loc["noise", "p_t"]
     better = p.loc["better"]
     assert better["p_randomisation_holm"] == pytest.approx(2 * better["p_randomisation"])
-    assert describe_untested_runs(result) == [
+    assert significance.describe_untested_runs(result) == [
         "no test for same: no topic differs; not counted in its Holm correction",
         "no test for single: fewer than 2 topics; not counted in its Holm correction",
         "no t-test for better: constant differences; not counted in its Holm correction",
     ]
-    assert compare_with_baseline(values, "base").equals(result)  # seeded
+    assert significance.compare_with_baseline(values, "base").equals(result)  # seeded
 
 
-def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
+def test_bootstrap_intervals_are_close_to_normal_intervals():
     values = pd.DataFrame({"m": np.random.default_rng(1).normal(0.5, 0.1, 400), "constant": 0.25})
-    result, mean, half_width = (
-        bootstrap_means(values),
-        values["m"].mean(),
-        1.96 * values["m"].std() / 20,
-    )
+    result = significance.bootstrap_means(values)
+    mean = values["m"].mean()
+    half_width = 1.96 * values["m"].std() / 20
     assert result.loc["m"].tolist() == pytest.approx(
         [mean, mean - half_width, mean + half_width], abs=0.002
     )
     assert result.loc["m", "mean"] == pytest.approx(mean)
-    assert bootstrap_means(values).equals(result)  # seeded
+    assert significance.bootstrap_means(values).equals(result)  # seeded
     assert result.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
 
-def test_undefined_topics_are_excluded_from_both_runs() -> None:
-    base, run = (
-        pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3]),
-        pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8]),
-    )
-    result = compare_with_baseline({"base": base, "other": run}, "base").loc["other"]
-    complete = compare_with_baseline(
+def test_undefined_topics_are_excluded_from_both_runs():
+    base = pd.Series([0.1, 0.2, np.nan, 0.4, 0.5, 0.3])
+    run = pd.Series([0.3, np.nan, 0.9, 0.3, 0.9, 0.8])
+    result = significance.compare_with_baseline({"base": base, "other": run}, "base").loc["other"]
+    complete = significance.compare_with_baseline(
         {"base": base[[0, 3, 4, 5]], "other": run[[0, 3, 4, 5]]}, "base"
     ).loc["other"]
     assert result[["n_topics", "difference"]].tolist() == pytest.approx(
         [4, (0.2 - 0.1 + 0.4 + 0.5) / 4]
     )
     assert result.tolist() == complete.tolist()
-    intervals = [
-        bootstrap_means(pd.DataFrame({"m": values})).loc["m"].tolist()
-        for values in (base, base.dropna())
-    ]
+    frames = [pd.DataFrame({"m": values}) for values in (base, base.dropna())]
+    intervals = [significance.bootstrap_means(frame).loc["m"].tolist() for frame in frames]
     assert intervals[0] == intervals[1]
 
 
 @pytest.mark.parametrize("order", [slice(None, None, -1), [3, 1, *range(4, 20), 0, 2]])
-def test_intervals_and_tests_do_not_depend_on_the_order_of_topics(order: Any) -> None:
+def test_intervals_and_tests_do_not_depend_on_the_order_of_topics(order):
     values = pd.DataFrame(np.random.default_rng(2).uniform(size=(20, 2)), columns=["base", "run"])
     values.loc[5, "run"] = np.nan
     permuted = values.iloc[order].reset_index(drop=True)
-    assert bootstrap_means(permuted).equals(bootstrap_means(values))
-    tests = [
-        compare_with_baseline(dict(table.items()), "base")["p_randomisation"].item()
+    assert significance.bootstrap_means(permuted).equals(significance.bootstrap_means(values))
+    results = [
+        significance.compare_with_baseline(dict(table.items()), "base")
         for table in (values, permuted)
     ]
+    tests = [result["p_randomisation"].item() for result in results]
     assert tests[0] == tests[1]
 
 
-def test_few_topics_yield_nan_and_a_warning() -> None:
+def test_few_topics_yield_nan_and_a_warning():
     values = pd.Series([0.5])
-    assert bootstrap_means(pd.DataFrame({"m": values}))[["ci_low", "ci_high"]].isna().all(axis=None)
-    result = compare_with_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
+    assert (
+        significance.bootstrap_means(pd.DataFrame({"m": values}))[["ci_low", "ci_high"]]
+        .isna()
+        .all(axis=None)
+    )
+    result = significance.compare_with_baseline(
+        {"base": values, "other": values + 0.1}, "base"
+    ).loc["other"]
     assert result["n_topics"] == 1
     assert result[["p_t", "p_randomisation", "p_t_holm"]].isna().all()
-    assert format_sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
-    assert "p < .250" in format_sample_size_warning(3)
-    assert format_sample_size_warning(6) == ""
-    three_topics = compare_with_baseline(
+    expected = "1 topic: too few for intervals and tests (minimum 2)"
+    assert significance.format_sample_size_warning(1) == expected
+    assert "p < .250" in significance.format_sample_size_warning(3)
+    assert significance.format_sample_size_warning(6) == ""
+    three_topics = significance.compare_with_baseline(
         {"base": pd.Series([0.0] * 3), "other": pd.Series([0.1, 0.2, 0.3])}, "base"
     )
     assert three_topics.loc["other", "p_randomisation"] == pytest.approx(0.25)
 
 
-def test_similarity_tables_match_hand_computed_values() -> None:
-    assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
-    assert jaccard(["a"], []) == 0
-    assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
+def test_similarity_tables_match_hand_computed_values():
+    assert similarity.jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
+    assert similarity.jaccard(["a"], []) == 0
+    assert similarity.spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
     # 1 - 6Σd²/n(n²-1)
-    assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(
+    assert similarity.spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(
         1 - 6 * 2 / (4 * 15)
     )
-    assert spearman(["a", "b", "x"], ["a", "b", "y"]) is None
-    tables = compute_similarity_tables({
+    assert similarity.spearman(["a", "b", "x"], ["a", "b", "y"]) is None
+    tables = similarity.compute_similarity_tables({
         "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
         "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
         "snrm": {"1": ["x"]},
@@ -221,51 +215,45 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
 
 
-def test_compare_runs_requires_common_topics(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_compare_runs_requires_common_topics(tmp_path, caplog):
     for system, qids in (("bm25", "12"), ("knrm", "2")):
-        lines = (
-            f"{qid} Q0 {docno} {rank} {-rank} me\n"
-            for qid in qids
-            for rank, docno in enumerate("abc", 1)
-        )
-        (tmp_path / f"me-{system}.txt").write_text("".join(lines))
-    assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
+        lines = format_run_lines(dict.fromkeys(qids, "abc"), "me")
+        (tmp_path / f"me-{system}.txt").write_text(lines)
+    assert (
+        similarity.compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"]
+        == 0.5
+    )
     assert "Topics in all runs: 1 of 2; missing topics: knrm (1)" in caplog.text
     (tmp_path / "me-gru.txt").write_text("2 Q0 z 1 1.0 me\n")
-    compare_runs(tmp_path, tmp_path / "analysis")
-    assert (
+    similarity.compare_runs(tmp_path, tmp_path / "analysis")
+    message = (
         "bm25 and gru: no common document in any topic; check that both are of the same corpus"
-        in caplog.text
     )
+    assert message in caplog.text
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
     with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
-        compare_runs(tmp_path, tmp_path / "analysis")
+        similarity.compare_runs(tmp_path, tmp_path / "analysis")
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("run", "1 run named"),
-        ("you-bm25", "two runs of the system bm25"),
-    ],
+    ("name", "message"), [("run", "1 run named"), ("you-bm25", "two runs of the system bm25")]
 )
-def test_compare_runs_requires_distinct_systems(name: str, message: str, tmp_path: Path) -> None:
+def test_compare_runs_requires_distinct_systems(name, message, tmp_path):
     for run in ("me-bm25", name):
         (tmp_path / f"{run}.txt").write_text("1 Q0 a 1 1.0 tag\n")
     with pytest.raises(InputError, match=message):
-        compare_runs(tmp_path, tmp_path / "analysis")
+        similarity.compare_runs(tmp_path, tmp_path / "analysis")
 
 
-def test_gzipped_runs_of_a_directory_are_read(tmp_path: Path) -> None:
+def test_gzipped_runs_of_a_directory_are_read(tmp_path):
     for system in ("bm25", "knrm"):
         run = gzip.compress(b"1 Q0 a 1 1.0 me\n")
         (tmp_path / f"me-{system}.txt.gz").write_bytes(run)
-    assert [*find_system_runs(tmp_path)] == ["bm25", "knrm"]
-    assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 1
+    assert [*similarity.find_system_runs(tmp_path)] == ["bm25", "knrm"]
+    assert (
+        similarity.compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 1
+    )
     (tmp_path / "me-knrm.txt").write_text("1 Q0 a 1 1.0 me\n")
-    with pytest.raises(
-        InputError, match=r"two runs of the system knrm \(me-knrm.txt, me-knrm.txt.gz"
-    ):
-        find_system_runs(tmp_path)
+    message = r"two runs of the system knrm \(me-knrm.txt, me-knrm.txt.gz"
+    with pytest.raises(InputError, match=message):
+        similarity.find_system_runs(tmp_path)

@@ -1,8 +1,4 @@
-"""Tests of distributed training: average gradients, random dropout, and the limit of the number of
-processes."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Tests of distributed training."""
 
 import numpy as np
 import pytest
@@ -11,7 +7,6 @@ from torch import Tensor, distributed, nn
 
 from aragorn.errors import UsageError
 from aragorn.models.padding import pad
-from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import list_rankers
 from aragorn_training.fitting.distributed import (
     SINGLE_PROCESS,
@@ -26,26 +21,22 @@ from tests.contract.test_rankers import build, generate_texts
 class PairTask(Task):
     """A task with a pairwise loss over eight triples of random texts."""
 
-    queries, positives, negatives = (
-        generate_texts(1, 8, 10),
-        generate_texts(2, 8, 40),
-        generate_texts(3, 8, 40),
-    )
+    queries = generate_texts(1, 8, 10)
+    positives = generate_texts(2, 8, 40)
+    negatives = generate_texts(3, 8, 40)
 
-    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        inputs = (
-            pad([texts[row] for row in micro_batch])
-            for texts in (self.queries, self.positives, self.negatives)
-        )
+    def compute_loss(self, ranker, micro_batch, batch):
+        texts = (self.queries, self.positives, self.negatives)
+        inputs = (pad([part[row] for row in micro_batch]) for part in texts)
         return pairwise_loss(ranker, *inputs, margin=1.0, l1_weight=0.0) * (
             len(micro_batch) / len(batch)
         )
 
-    measure_baselines = validate = validate_final = lambda *_: {}  # type: ignore[assignment]
+    measure_baselines = validate = validate_final = lambda *_: {}
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[None]:
+def group(tmp_path):
     """Join a process group of one process."""
     distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
@@ -54,7 +45,7 @@ def group(tmp_path: Path) -> Iterator[None]:
     distributed.destroy_process_group()
 
 
-def build_for_training(name: str) -> Ranker:
+def build_for_training(name):
     """Build a network in training mode, without dropout and with sparse embeddings."""
     ranker = build(name).train()
     for module in ranker.modules():
@@ -65,11 +56,10 @@ def build_for_training(name: str) -> Ranker:
     return ranker
 
 
-def get_gradients(ranker: Ranker) -> dict[str, Tensor]:
+def get_gradients(ranker):
+    gradients = {name: value.grad for name, value in ranker.named_parameters()}
     return {
-        name: value.grad.to_dense().clone()
-        for name, value in ranker.named_parameters()
-        if value.grad is not None
+        name: value.to_dense().clone() for name, value in gradients.items() if value is not None
     }
 
 
@@ -77,7 +67,7 @@ def get_gradients(ranker: Ranker) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("name", "batch_size"), [*((name, 8) for name in list_rankers()), ("knrm", 5), ("knrm", 1)]
 )
-def test_gradients_of_ranks_average_to_those_of_the_batch(name: str, batch_size: int) -> None:
+def test_gradients_of_ranks_average_to_those_of_the_batch(name, batch_size):
     rows, ranker = np.arange(batch_size), build_for_training(name)
     loss = SINGLE_PROCESS.backward(ranker, PairTask(), rows, 3)
     expected, losses, total = get_gradients(ranker), [], dict[str, Tensor]()
@@ -97,8 +87,8 @@ def test_gradients_of_ranks_average_to_those_of_the_batch(name: str, batch_size:
 
 
 @pytest.mark.usefixtures("group")
-def test_dropout_depends_on_seed_step_and_rank() -> None:
-    def sample(seed: int, step: int, rank: int) -> tuple[float, ...]:
+def test_dropout_depends_on_seed_step_and_rank():
+    def sample(seed, step, rank):
         torch.rand(step + 1)  # advance the random state
         processes = DistributedProcesses()
         processes.rank = rank
@@ -111,7 +101,7 @@ def test_dropout_depends_on_seed_step_and_rank() -> None:
     assert len(set(samples)) == 4
 
 
-def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from aragorn.errors import UsageError
 from aragorn.models.padding import pad
-from aragorn.models.ranker import Ranker, SiameseRanker
 from aragorn.models.rankers.gru import GRU
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.rankers.snrm import SNRM
@@ -22,7 +21,7 @@ from aragorn_training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 Batch = tuple[MaskedIds, MaskedIds, MaskedIds]
 
 
-def build_word_vectors() -> np.ndarray:
+def build_word_vectors():
     """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common
     component."""
     noise = np.random.default_rng(1).normal(0, 0.02, (20, 6))
@@ -31,7 +30,7 @@ def build_word_vectors() -> np.ndarray:
     )
 
 
-def build_network(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
+def build_network(clusters, seed=0, latent=4):
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
     copy_word_vectors(
@@ -41,17 +40,15 @@ def build_network(clusters: ClusterInitialisation, seed: int = 0, latent: int = 
 
 
 @torch.no_grad()
-def encode_words(ranker: SNRM) -> np.ndarray:
+def encode_words(ranker):
     return ranker.encode(*pad([[word_id] for word_id in range(2, 22)])).numpy()
 
 
-def test_latent_terms_are_rarity_weighted_cosines() -> None:
+def test_latent_terms_are_rarity_weighted_cosines():
     cosines = encode_words(build_network(ClusterInitialisation(0.0, 0.0)))
     assert cosines.max() == pytest.approx(1, abs=0.01)
-    vectors, rarity = (
-        encode_words(build_network(ClusterInitialisation(0.5, 1.0))),
-        np.log(np.arange(2, 22)) / np.log(21),
-    )
+    vectors = encode_words(build_network(ClusterInitialisation(0.5, 1.0)))
+    rarity = np.log(np.arange(2, 22)) / np.log(21)
     np.testing.assert_allclose(
         vectors, np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6
     )
@@ -66,30 +63,25 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
     (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "applies only to snrm without hidden layers"),
     (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
 ])  # fmt: skip
-def test_unsuitable_networks_are_refused(ranker: Ranker, message: str) -> None:
+def test_unsuitable_networks_are_refused(ranker, message):
     with pytest.raises(UsageError, match=message):
         initialise_from_clusters(ranker, build_word_vectors(), ClusterInitialisation(), 0)
 
 
 # for each step, the row and the gradient of each lookup
-ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {
-    "repeated rows": [
-        [(1, 0.3), (2, -2.0), (1, 0.5)],
-        [(1, 1.0), (3, -0.2)],
-        [(1, -4.0), (4, 2.0)],
-    ],
+REPEATED = [[(1, 0.3), (2, -2.0), (1, 0.5)], [(1, 1.0), (3, -0.2)], [(1, -4.0), (4, 2.0)]]
+ROW_STEPS = {
+    "repeated rows": REPEATED,
     "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]],
     "small gradients": [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]],
 }
 
 
 @pytest.mark.parametrize("steps", ROW_STEPS.values(), ids=ROW_STEPS)
-def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, float]]]) -> None:
+def test_lazy_adam_updates_only_rows_with_gradients(steps):
     table = nn.Embedding(6, 1, sparse=True)
-    optimiser, expected = (
-        LazyAdam(table.parameters(), lr=0.1),
-        table.weight.detach().double().flatten(),
-    )
+    optimiser = LazyAdam(table.parameters(), lr=0.1)
+    expected = table.weight.detach().double().flatten()
     means, squares = torch.zeros(6, dtype=torch.double), torch.zeros(6, dtype=torch.double)
     for step, lookups in enumerate(steps, 1):
         rows, values = (torch.tensor(column) for column in zip(*lookups, strict=True))
@@ -107,14 +99,14 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, 
         )
 
 
-def build_random_texts(length: int) -> MaskedIds:
+def build_random_texts(length):
     """Build four random texts: three of `length` words and one that is two words shorter."""
     mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
     return torch.randint(2, 30, (4, length)) * mask, mask
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch():
     torch.manual_seed(1)
     return build_random_texts(5), build_random_texts(12), build_random_texts(9)
 
@@ -122,10 +114,8 @@ def batch() -> Batch:
 @pytest.mark.parametrize(
     "ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))]
 )
-def test_batched_premises_change_neither_loss_nor_gradients(
-    ranker: SiameseRanker, batch: Batch
-) -> None:
-    def compute_gradients(value: Tensor) -> list[Tensor]:
+def test_batched_premises_change_neither_loss_nor_gradients(ranker, batch):
+    def compute_gradients(value):
         return [value, *torch.autograd.grad(value, list(ranker.parameters()))]
 
     query, positive, negative = batch
@@ -139,7 +129,7 @@ def test_batched_premises_change_neither_loss_nor_gradients(
     torch.testing.assert_close(batched, unbatched, rtol=0, atol=1e-6)
 
 
-def test_l1_penalty_covers_all_latent_vectors(batch: Batch) -> None:
+def test_l1_penalty_covers_all_latent_vectors(batch):
     ranker = SNRM(SNRM.Config(30, 8, latent=10))
     added = pairwise_loss(ranker, *batch, 1.0, 0.5) - pairwise_loss(ranker, *batch, 1.0, 0.0)
     norms = sum(ranker.encode(*part).abs().sum().item() for part in batch)

@@ -1,8 +1,6 @@
 """Test shipped and invalid recipes, and the schedule of steps, validations and learning rates."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,11 +28,11 @@ SNRM = 'ranker = "snrm"\n[contrastive]\nmu = 20\n'
 
 
 @pytest.mark.parametrize("name", sorted({*configs.list_names("recipe"), *list_rankers()}))
-def test_recipes_build_their_networks(name: str) -> None:
+def test_recipes_build_their_networks(name):
     recipe = load_recipe(name)
     assert "webis" not in configs.find("recipe", name).read_text().lower()  # used for testing only
     assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
-    derived: dict[str, Any] = {"vocabulary": 10}
+    derived = {"vocabulary": 10}
     if issubclass(recipe.network_class, BERTNetwork):
         derived = read_encoder_config(
             PretrainedEncoder("all-MiniLM-L6-v2"), recipe.encoder.frozen_layers
@@ -47,23 +45,17 @@ def test_recipes_build_their_networks(name: str) -> None:
         recipe.network_class(recipe.network_class.Config(**derived, **recipe.network))
 
 
-def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
+def test_recipe_defaults_and_overrides(tmp_path):
     (tmp_path / "mine.toml").write_text(GOOD)
     recipe = load_recipe(str(tmp_path / "mine.toml"))
-    assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == (
-        {"kernels": 11},
-        2,
-        8,
-    )
+    expected = ({"kernels": 11}, 2, 8)
+    assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == expected
     assert recipe.task == PairwiseSpec()
     # defaults are omitted
     assert not {"quality", "pairs", "task", "clusters"} & {*recipe.to_provenance()}
     assert (recipe.training.learning_rate, recipe.lengths) == (1e-3, MaxLengths(10, 100))
-    assert recipe.to_provenance()["validation"] == {
-        "pool": "collection",
-        "rule": "random",
-        "log_all": False,
-    }
+    expected = {"pool": "collection", "rule": "random", "log_all": False}
+    assert recipe.to_provenance()["validation"] == expected
     assert "validation" not in load_recipe("tfr_bert").to_provenance()  # without candidates
     # without ibm: unknown licence
     assert load_recipe("tfr_bert").task == QualitySpec(("ukp",), 12, "list", "logistic")
@@ -101,19 +93,19 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     (QUALITY + '[validation]\npool = "split"', "[validation] does not apply to [quality], which has other validation data"),
     (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
 ])  # fmt: skip
-def test_invalid_recipes_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
+def test_invalid_recipes_are_refused(tmp_path, text, message):
     (tmp_path / "mine.toml").write_text(text or "")
     with pytest.raises(UsageError, match=re.escape(message)):
         load_recipe("knmr" if text is None else str(tmp_path / "mine.toml"))
 
 
-def build_schedule(**training: Any) -> Schedule:
+def build_schedule(**training):
     """Build the schedule of ten examples in batches of three."""
     settings = TrainingSettings(batch_size=3, micro_batch_size=3, **training)
     return Schedule(Recipe(ranker="knrm", training=settings, task=PairwiseSpec()), 10)
 
 
-def test_schedule_shuffles_each_epoch() -> None:
+def test_schedule_shuffles_each_epoch():
     plan = build_schedule(epochs=2)
     epochs = [
         np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))
@@ -133,9 +125,7 @@ def test_schedule_shuffles_each_epoch() -> None:
         [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
     ),
 ])  # fmt: skip
-def test_schedule_has_validations_and_rates(
-    settings: dict[str, Any], validations: list[int], factors: list[float]
-) -> None:
+def test_schedule_has_validations_and_rates(settings, validations, factors):
     plan = build_schedule(**settings)
     assert [
         step for step in range(plan.total_steps) if plan.is_validation_step(step)

@@ -8,27 +8,19 @@ import pandas as pd
 import pytest
 import torch
 from scipy.stats import rankdata
-from torch import Tensor
 
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.quality import COLUMNS
-from aragorn_training.fitting.listwise import (
-    RankScope,
-    build_ranked_lists,
-    compute_dense_ranks,
-    stratify,
-)
+from aragorn_training.fitting.listwise import build_ranked_lists, compute_dense_ranks, stratify
 from aragorn_training.fitting.listwise_losses import MARGIN_MSE
 from aragorn_training.fitting.validation import measure_candidates, measure_full_collection
 
 
-def test_margin_mse_matches_hand_computed_value() -> None:
-    labels, scores = (
-        torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]),
-        torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]]),
-    )
+def test_margin_mse_matches_hand_computed_value():
+    labels = torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]])
+    scores = torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]])
     # pairs with different labels only
     squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]
     assert MARGIN_MSE(labels, scores) == pytest.approx(sum(squares) / 5)
@@ -36,7 +28,7 @@ def test_margin_mse_matches_hand_computed_value() -> None:
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 2), (12, 4), (13, 4), (60, 13), (59, 2)])
-def test_stratify_spreads_neighbours_over_all_lists(count: int, size: int) -> None:
+def test_stratify_spreads_neighbours_over_all_lists(count, size):
     scores = np.random.default_rng(count).integers(-5, 30, count).astype(float)
     lists = stratify(scores, size)
     assert len(lists) == -(-len(scores) // size)
@@ -64,9 +56,7 @@ ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
     ("list", "pointwise", [[0, 3 / 16, 1], [3 / 16, 0.5, -1], [0, 1, -1], [0.25, 0.25, 0.25]]),
     ("topic", "mse", [[0.25, 0.5, 1], [0.5, 0.75, -1], [0.5, 1, -1], [1, 1, 1]]),
 ])  # fmt: skip
-def test_lists_stay_within_topics_and_have_labels(
-    scope: RankScope, loss: str, labels: list[list[float]]
-) -> None:
+def test_lists_stay_within_topics_and_have_labels(scope, loss, labels):
     rows = [
         (data, topic, topic, f"{n}", "", score)
         for data, topic, scores in RANKED_TOPICS
@@ -82,7 +72,7 @@ DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
 TIES = np.arange(105)
 
 
-def build_scores(*ranks: int) -> np.ndarray:
+def build_scores(*ranks):
     """Build the scores of one query that rank its 5 positives (first columns) at `ranks` of 105."""
     order = list(range(5, 105))
     for rank, document in sorted(zip(ranks, range(5), strict=True)):
@@ -101,9 +91,7 @@ MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS
     ([np.zeros(105)], [TIES[::-1]], (0, 0, 0)),  # ties follow the tie order, not relevance
     ([np.zeros(105)], [TIES], (100, 100, 100)),
 ])  # fmt: skip
-def test_candidate_metrics_match_hand_computed_values(
-    values: list[np.ndarray], ties: list[np.ndarray], expected: tuple[float, ...]
-) -> None:
+def test_candidate_metrics_match_hand_computed_values(values, ties, expected):
     metrics = measure_candidates(np.stack(values), np.stack(ties))
     assert metrics == pytest.approx(
         dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005
@@ -113,11 +101,11 @@ def test_candidate_metrics_match_hand_computed_values(
 class LookupNetwork(SNRM):
     """A network that encodes the text [n] as row n of a table."""
 
-    def __init__(self, rows: list[list[float]]) -> None:
+    def __init__(self, rows):
         super().__init__(SNRM.Config(2, 2, latent=2))
         self.rows = torch.tensor(rows)
 
-    def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, ids, mask):
         return self.rows[ids[:, 0]]
 
     encode_batch = encode
@@ -136,13 +124,7 @@ TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]
     ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [0, 1], 2.5 * DISCOUNTS[4] / sum(DISCOUNTS[:5]), 50),
     ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [1], 0, 0),
 ])  # fmt: skip
-def test_full_collection_includes_training_premises(
-    vectors: list[list[float]],
-    counts: tuple[int, int, int],
-    query_rows: list[int],
-    ndcg: float,
-    recall: float,
-) -> None:
+def test_full_collection_includes_training_premises(vectors, counts, query_rows, ndcg, recall):
     rows = iter(range(len(vectors)))
     query_texts, premises, training = (
         PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts

@@ -9,28 +9,24 @@ import torch
 
 from aragorn.errors import TrainingError
 from aragorn_training.evaluation.folds import assign_folds
+from aragorn_training.fusion import learners
 from aragorn_training.fusion.ensemble import (
     FIT_CANDIDATES,
     fit_weighted_sum,
     score_held_out_queries,
 )
-from aragorn_training.fusion.learners import (
-    LabelledPool,
-    Learner,
-    TrainingSet,
-    fit_lambdamart,
-    fit_ranknet,
-    fit_ridge,
-    label_pairs,
-)
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
-LEARNERS: dict[str, Learner] = {
-    "ridge": partial(fit_ridge, alpha=1.0),
-    "lambdamart": partial(fit_lambdamart, settings=LambdaMARTSettings(trees=10), seed=0),
-    "ranknet": partial(fit_ranknet, settings=RankNetSettings(steps=30, learning_rate=0.05), seed=0),
+LEARNERS = {
+    "ridge": partial(learners.fit_ridge, alpha=1.0),
+    "lambdamart": partial(learners.fit_lambdamart, settings=LambdaMARTSettings(trees=10), seed=0),
+    "ranknet": partial(
+        learners.fit_ranknet, settings=RankNetSettings(steps=30, learning_rate=0.05), seed=0
+    ),
     "ranknet, linear": partial(
-        fit_ranknet, settings=RankNetSettings(hidden_units=0, steps=30, learning_rate=0.05), seed=0
+        learners.fit_ranknet,
+        settings=RankNetSettings(hidden_units=0, steps=30, learning_rate=0.05),
+        seed=0,
     ),
 }
 COLUMNS = ["qid", "docno", "rel"]
@@ -41,41 +37,36 @@ PAIRS = pd.DataFrame(
 )
 
 
-def label(qrels: list[pd.DataFrame], **settings: float) -> dict[str, dict[str, float]]:
+def label(qrels, **settings):
     """Label PAIRS and return the labels by topic and docno; unlabelled documents are omitted."""
-    table = PAIRS.assign(label=label_pairs(PAIRS, qrels, FitSettings(**settings))).dropna()
+    table = PAIRS.assign(label=learners.label_pairs(PAIRS, qrels, FitSettings(**settings))).dropna()
     return {qid: table[table["qid"] == qid].set_index("docno")["label"].to_dict() for qid in "123"}
 
 
-def test_labels_match_hand_computed_values() -> None:
+def test_labels_match_hand_computed_values():
     # the judged document of topic 3 is not in the pool
-    assert label([JUDGED], unjudged_per_topic=0) == {
-        "1": {"a": 2.0, "b": 0.0},
-        "2": {"a": 1.0},
-        "3": {},
-    }
-    assert label([JUDGED], unjudged_per_topic=30)["2"] == {
-        "a": 1.0,
-        **dict.fromkeys("bcdefgh", 0.0),
-    }
+    expected = {"1": {"a": 2.0, "b": 0.0}, "2": {"a": 1.0}, "3": {}}
+    assert label([JUDGED], unjudged_per_topic=0) == expected
+    expected = {"a": 1.0, **dict.fromkeys("bcdefgh", 0.0)}
+    assert label([JUDGED], unjudged_per_topic=30)["2"] == expected
     # only one file judges b and c
     labels = label([JUDGED, QUALITY], unjudged_per_topic=9, second_qrels_weight=0.25)
     assert labels["1"] == {"a": 0.75 * 2 + 0.25 * 1, **dict.fromkeys("defgh", 0.0)}
     assert labels["2"] == {"a": 0.75 * 1 + 0.25 * 2, **dict.fromkeys("bcdefgh", 0.0)}
 
 
-def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool() -> None:
+def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool():
     samples = [label([JUDGED], unjudged_per_topic=3, seed=seed)["1"] for seed in (0, 1)]
     assert samples[0] != samples[1]
     assert [len(sample) for sample in samples] == [2 + 3] * 2
-    settings, order = (
-        FitSettings(unjudged_per_topic=3),
-        np.random.default_rng(0).permutation(len(PAIRS)),
-    )
-    labels, first = label_pairs(PAIRS, [JUDGED], settings), PAIRS["qid"] == "1"
+    settings = FitSettings(unjudged_per_topic=3)
+    order = np.random.default_rng(0).permutation(len(PAIRS))
+    labels, first = learners.label_pairs(PAIRS, [JUDGED], settings), PAIRS["qid"] == "1"
     shuffled = PAIRS.iloc[order].reset_index(drop=True)
-    np.testing.assert_array_equal(label_pairs(shuffled, [JUDGED], settings), labels[order])
-    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], settings), labels[first])
+    np.testing.assert_array_equal(learners.label_pairs(shuffled, [JUDGED], settings), labels[order])
+    np.testing.assert_array_equal(
+        learners.label_pairs(PAIRS[first], [JUDGED], settings), labels[first]
+    )
 
 
 FEATURES = ["relevance", "noise 1", "noise 2", "noise 3"]
@@ -90,32 +81,30 @@ JUDGMENTS = TABLE[["qid", "docno"]].assign(rel=GRADES)
 FOLDS = {str(topic): topic % 5 for topic in range(30)}
 
 
-def build_pool(judgments: pd.DataFrame = JUDGMENTS) -> LabelledPool:
-    return LabelledPool(TABLE, [judgments], FitSettings())
+def build_pool(judgments=JUDGMENTS):
+    return learners.LabelledPool(TABLE, [judgments], FitSettings())
 
 
-def build_training_set(
-    features: list[list[float]], labels: list[float], topics: list[int]
-) -> TrainingSet:
-    return TrainingSet(
+def build_training_set(features, labels, topics):
+    return learners.TrainingSet(
         ["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics)
     )
 
 
-def test_ridge_matches_hand_computed_values() -> None:
-    table = pd.DataFrame(
-        [("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)],
-        columns=["qid", "docno", "x"],
-    )
+def test_ridge_matches_hand_computed_values():
+    rows = [("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)]
+    table = pd.DataFrame(rows, columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
-    ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0)
+    ridge = learners.fit_ridge(
+        learners.LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0
+    )
     assert ridge.intercept == pytest.approx(1.0)
     # Σ x (y - mean) / (Σ x² + alpha)
     assert ridge.weights == {"x": pytest.approx(4 / (4 + 4.0))}
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
 
-def test_ranknet_takes_hand_computed_steps() -> None:
+def test_ranknet_takes_hand_computed_steps():
     # The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with p = 1 /
     # (1 + exp(w·(x_j - x_i))),
     # is (p - 1) (x_i - x_j); Adam's first step has the size of its learning rate.
@@ -126,17 +115,21 @@ def test_ranknet_takes_hand_computed_steps() -> None:
     state = torch.get_rng_state()
     settings = RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0)
     np.testing.assert_allclose(
-        fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial, [0.1, -0.1], atol=1e-6
+        learners.fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial,
+        [0.1, -0.1],
+        atol=1e-6,
     )
     assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
-        fit_ranknet(build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
+        learners.fit_ranknet(
+            build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0
+        )
 
 
-def test_lambdamart_splits_between_better_and_worse_documents() -> None:
+def test_lambdamart_splits_between_better_and_worse_documents():
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    tree = fit_lambdamart(
+    tree = learners.fit_lambdamart(
         build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0
     )
     high, low, middle = tree.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
@@ -144,7 +137,7 @@ def test_lambdamart_splits_between_better_and_worse_documents() -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None:
+def test_learners_are_deterministic_and_use_fractional_labels(name):
     learner, examples = LEARNERS[name], build_pool().build_training_set()
     scores = learner(examples).score(examples.features)
     assert len(set(scores.round(9))) > 30
@@ -153,7 +146,8 @@ def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None
         order = np.argsort(order % 30, kind="stable")
     arrays = (array[order] for array in (examples.features, examples.labels, examples.topics))
     np.testing.assert_array_equal(
-        learner(TrainingSet(examples.feature_names, *arrays)).score(examples.features), scores
+        learner(learners.TrainingSet(examples.feature_names, *arrays)).score(examples.features),
+        scores,
     )
 
     # fractional grades are not rounded down
@@ -162,8 +156,8 @@ def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None
     assert means[0.5] > means[0.0] + 0.1
 
 
-def test_bootstrap_samples_surround_the_weight() -> None:
-    pool, learner = build_pool(), partial(fit_ridge, alpha=1.0)
+def test_bootstrap_samples_surround_the_weight():
+    pool, learner = build_pool(), partial(learners.fit_ridge, alpha=1.0)
     weights = learner(pool.build_training_set()).weights
     assert weights["relevance"] > 10 * max(abs(weights[name]) for name in FEATURES[1:])
     samples = np.array([learner(sample).weights["relevance"] for sample in pool.bootstrap(50)])
@@ -178,7 +172,7 @@ def test_bootstrap_samples_surround_the_weight() -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_cross_validation_holds_out_the_fold(name: str) -> None:
+def test_cross_validation_holds_out_the_fold(name):
     scores = build_pool().score_held_out_topics(LEARNERS[name], FOLDS)
     assert scores["score"].corr(TABLE["relevance"], method="spearman") > 0.7
     in_fold = JUDGMENTS["qid"].map(FOLDS) == 2
@@ -192,7 +186,7 @@ def test_cross_validation_holds_out_the_fold(name: str) -> None:
 FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
 
-def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
+def simulate_scores(query_count):
     """Simulate two arrays of scores (queries, 105): knrm ranks the positives high, gru ranks them
     low."""
     rng = np.random.default_rng(0)
@@ -201,22 +195,18 @@ def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
     return {"knrm": knrm, "gru": 5 * rng.normal(size=(query_count, 105)) - 3 * is_positive}
 
 
-def test_regression_is_least_squares_over_scaled_scores() -> None:
+def test_regression_is_least_squares_over_scaled_scores():
     # positives and the first negative of each
     assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]
     all_scores = simulate_scores(6)
     ensemble, metrics = fit_weighted_sum(all_scores, FINGERPRINTS)
     scores = {name: values[:, FIT_CANDIDATES] for name, values in all_scores.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
-    features, labels = (
-        np.stack([*columns, np.ones(60)], axis=1),
-        np.tile(np.repeat([1.0, 0.0], 5), 6),
-    )
+    features = np.stack([*columns, np.ones(60)], axis=1)
+    labels = np.tile(np.repeat([1.0, 0.0], 5), 6)
     expected, *_ = np.linalg.lstsq(features, labels, rcond=None)
-    assert [
-        *(member.weight for member in ensemble.members),
-        ensemble.intercept,
-    ] == pytest.approx(expected.tolist())
+    weights = [*(member.weight for member in ensemble.members), ensemble.intercept]
+    assert weights == pytest.approx(expected.tolist())
     assert [
         (member.name, member.checkpoints, member.minimum, member.maximum)
         for member in ensemble.members
@@ -225,18 +215,14 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
     knrm, gru = fit_weighted_sum(all_scores, FINGERPRINTS, True)[0].members
     assert knrm.weight > gru.weight == 0 > ensemble.members[1].weight
     residual = labels - features @ expected
-    assert metrics == {
-        "pairs": 60,
-        "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4),
-    }
+    expected = {"pairs": 60, "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4)}
+    assert metrics == expected
 
 
-def test_cross_validated_scores_hold_out_the_fold() -> None:
+def test_cross_validated_scores_hold_out_the_fold():
     scores, folds = simulate_scores(20), assign_folds(20)
-    held_out_scores, is_tested = (
-        score_held_out_queries(scores, non_negative=False),
-        folds == folds[0],
-    )
+    held_out_scores = score_held_out_queries(scores, non_negative=False)
+    is_tested = folds == folds[0]
     model, _ = fit_weighted_sum(
         {name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS
     )

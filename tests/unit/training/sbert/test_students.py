@@ -1,10 +1,8 @@
 """Tests of Augmented SBERT: networks, pairs, retrieval metrics, study and checkpoint."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -22,7 +20,6 @@ from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
-from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.pairs import (
@@ -30,18 +27,13 @@ from aragorn_training.sbert.pairs import (
     retrieve_unlabelled_pairs,
     sample_gold_pairs,
 )
-from aragorn_training.sbert.students import (
-    TEACHER,
-    UNTRAINED,
-    StudentTraining,
-    TrainingVariant,
-)
+from aragorn_training.sbert.students import TEACHER, UNTRAINED, StudentTraining, TrainingVariant
 from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
 from aragorn_training.studies.students import STUDENT_LOSSES, VARIANTS
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
-from tests.conftest import read_files
+from tests.conftest import argv, assert_runs, read_files
 from tests.unit.training.conftest import sample_sentence
 
 CPU = "cpu"
@@ -52,15 +44,13 @@ COSINE = networks.TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1)
 
 
 @pytest.fixture
-def pairs() -> pd.DataFrame:
+def pairs():
     rng = np.random.default_rng(0)
     rows = [(sample_sentence(rng), sample_sentence(rng), n % 4 / 3) for n in range(40)]
     return pd.DataFrame(rows, columns=["first", "second", "label"])
 
 
-def test_teacher_labels_both_orders_in_the_training_precision(
-    encoder: Path, pairs: pd.DataFrame
-) -> None:
+def test_teacher_labels_both_orders_in_the_training_precision(encoder, pairs):
     model = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
     scores = networks.score_pairs(model, pairs)
     exact, rounded = (
@@ -79,15 +69,10 @@ def test_teacher_labels_both_orders_in_the_training_precision(
     ("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})]
 )
 @pytest.mark.parametrize("config", [CROSS_ENTROPY, COSINE])
-def test_frozen_blocks_neither_train_nor_drop_out(
-    encoder: Path, frozen: int, trainable: set[str], config: networks.TrainingConfig
-) -> None:
+def test_frozen_blocks_neither_train_nor_drop_out(encoder, frozen, trainable, config):
     model = networks.build_network(encoder, replace(config, frozen_blocks=frozen), 0, CPU).train()
-    parts = [
-        name.split(".")
-        for name in load(networks.serialise_trainable_state(model))
-        if "pooler" not in name
-    ]
+    names = load(networks.serialise_trainable_state(model))
+    parts = [name.split(".") for name in names if "pooler" not in name]
     blocks = {part[part.index("layer") + 1] if "layer" in part else part[-3] for part in parts}
     # 0.model.classifier.weight
     assert blocks == trainable | ({"model"} if config is CROSS_ENTROPY else set())
@@ -105,9 +90,7 @@ def test_frozen_blocks_neither_train_nor_drop_out(
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_shared_frozen_layers_encode_each_text_once(
-    encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool
-) -> None:
+def test_shared_frozen_layers_encode_each_text_once(encoder, pairs, tmp_path, bfloat16):
     training = replace(COSINE, learning_rate=0.001, bfloat16=bfloat16)
     before = networks.score_pairs(networks.build_network(encoder, training, 0, CPU), pairs)
     shared, computed_lengths = networks.build_frozen_layers(encoder, training, CPU), list[int]()
@@ -126,16 +109,13 @@ def test_shared_frozen_layers_encode_each_text_once(
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
+    other = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
+    other_state = networks.serialise_trainable_state(other)
     with pytest.raises(ValueError, match="weights do not match the network"):
-        networks.load_trainable_state(
-            models[1],
-            networks.serialise_trainable_state(
-                networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
-            ),
-        )
+        networks.load_trainable_state(models[1], other_state)
 
 
-def test_batches_group_pairs_of_similar_length() -> None:
+def test_batches_group_pairs_of_similar_length():
     lengths = np.random.default_rng(0).integers(1, 100, 203).tolist()
     data = Dataset.from_dict({"first": ["a" * length for length in lengths], "second": ["b"] * 203})
     sampler = LengthBucketSampler(data, batch_size=16, drop_last=False, seed=5)
@@ -176,46 +156,42 @@ max_silver_pairs = 30
 
 
 @pytest.fixture
-def recipe_file(write_recipe: Callable[[str], str], encoder: Path) -> str:
+def recipe_file(write_recipe, encoder):
     """Write a recipe with a tiny encoder and return its path."""
     return write_recipe(RECIPE.replace("ENCODER", str(encoder)))
 
 
 @pytest.fixture
-def tokeniser(encoder: Path) -> WordPieceTokeniser:
+def tokeniser(encoder):
     return WordPieceTokeniser.load(encoder, MaxLengths(20, 38))
 
 
 @pytest.fixture
-def train(prepared_work_dir: Path, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
+def train(prepared_work_dir, tokeniser):
     return load_arguments(prepared_work_dir, "train", tokeniser)
 
 
-def build_experiment(work: Path, recipe: Recipe, **changes: object) -> StudentTraining:
+def build_experiment(work, recipe, **changes):
     assert isinstance(recipe.task, AugmentedSBERTSpec)
     return StudentTraining(work, recipe, msgspec.structs.replace(recipe.task, **changes), CPU)
 
 
-def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) -> None:
+def test_gold_pairs_hold_a_positive_and_a_negative_premise(train):
     pairs, reseeded = (sample_gold_pairs(train, 50, np.random.default_rng(seed)) for seed in (0, 1))
     assert pairs["label"].tolist() == [1.0] * 50 + [0.0] * 50
     assert pairs["first"].tolist()[:50] == pairs["first"].tolist()[50:]
     by_premise = train.set_index("premise")
     for first, second, label in pairs.itertuples(index=False):
         assert (by_premise.loc[second, "conclusion"] == first) == (label == 1)
-    docnos, negatives = (
-        by_premise.loc[pairs["second"], "docno"].tolist(),
-        train.set_index("docno")["negatives"],
-    )
+    docnos = by_premise.loc[pairs["second"], "docno"].tolist()
+    negatives = train.set_index("docno")["negatives"]
     assert len({*docnos[:50]}) == 50
     assert docnos[50:] == [negatives[docno][0] for docno in docnos[:50]]
     assert not pairs.equals(reseeded)
 
 
-def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(
-    train: pd.DataFrame, tmp_path: Path
-) -> None:
-    def retrieve(arguments: pd.DataFrame, labelled: pd.DataFrame, name: str) -> pd.DataFrame:
+def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(train, tmp_path):
+    def retrieve(arguments, labelled, name):
         return retrieve_unlabelled_pairs(arguments, labelled, 3)
 
     no_labels = train.iloc[:0].assign(first="", second="")
@@ -229,9 +205,7 @@ def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(
     assert remaining.equals(pairs.iloc[1::2].reset_index(drop=True))
 
 
-def test_validator_metrics_match_brute_force_and_fit(
-    prepared_work_dir: Path, train: pd.DataFrame, encoder: Path, tokeniser: WordPieceTokeniser
-) -> None:
+def test_validator_metrics_match_brute_force_and_fit(prepared_work_dir, train, encoder, tokeniser):
     model = networks.build_network(encoder, STUDENT_TRAINING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
     validation = load_arguments(prepared_work_dir, "validation", tokeniser)
@@ -260,17 +234,13 @@ def test_validator_metrics_match_brute_force_and_fit(
     assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
 
 
-def test_teacher_labels_the_silver_pairs(
-    work_dir: Path, recipe_file: str, other_encoder: Path
-) -> None:
+def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
     recipe, teacher = load_recipe(recipe_file), str(other_encoder)
     experiment = build_experiment(work_dir, recipe)
     fine_tuned = build_experiment(work_dir, recipe, teacher_encoder=teacher)
     zero_shot = build_experiment(work_dir, recipe, teacher_encoder=teacher, train_teacher=False)
-    silver, labels = (
-        experiment.silver,
-        [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)],
-    )
+    silver = experiment.silver
+    labels = [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)]
     untrained = networks.build_network(
         other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU
     )
@@ -284,35 +254,17 @@ def test_teacher_labels_the_silver_pairs(
     assert training_pairs[["first", "second", "label"]].equals(
         pd.concat([experiment.gold, silver], ignore_index=True)
     )
-    changes: list[dict[str, object]] = [
-        {"gold_arguments": 21},
-        {"bm25_depth": 4},
-        {"max_silver_pairs": 31},
-    ]
-    experiments = [
-        experiment,
-        fine_tuned,
-        zero_shot,
-        *(build_experiment(work_dir, recipe, **change) for change in changes),
-    ]
+    changes = [{"gold_arguments": 21}, {"bm25_depth": 4}, {"max_silver_pairs": 31}]
+    changed = [build_experiment(work_dir, recipe, **change) for change in changes]
+    experiments = [experiment, fine_tuned, zero_shot, *changed]
     assert len({part.cache_key for part in experiments}) == 6
 
 
 @pytest.mark.slow
-def test_study_reuses_cached_results_and_weights(
-    work_dir: Path, recipe_file: str, tmp_path: Path
-) -> None:
-    def run(name: str) -> pd.DataFrame:
-        flags = [
-            "--work-dir",
-            str(work_dir),
-            "-o",
-            str(tmp_path / f"{name}.csv"),
-            "--recipe",
-            recipe_file,
-            "--device",
-            "cpu",
-        ]
+def test_study_reuses_cached_results_and_weights(work_dir, recipe_file, tmp_path):
+    def run(name):
+        flags = argv("--work-dir", work_dir, "--recipe", recipe_file, "--device cpu")
+        flags += argv("-o", tmp_path / f"{name}.csv")
         assert main(["study", "students", *flags]) == 0
         return pd.read_csv(tmp_path / f"{name}.csv", keep_default_na=False)
 
@@ -327,20 +279,11 @@ def test_study_reuses_cached_results_and_weights(
     assert read_files(work_dir / "students") == weights
 
 
-def test_fit_saves_the_student_as_a_checkpoint(
-    work_dir: Path, recipe_file: str, tmp_path: Path
-) -> None:
+def test_fit_saves_the_student_as_a_checkpoint(work_dir, recipe_file, tmp_path):
     output = tmp_path / "sbert"
-    assert (
-        main(
-            ["fit", recipe_file, "--work-dir", str(work_dir), "-o", str(output), "--device", "cpu"]
-        )
-        == 0
-    )
-    checkpoint, experiment = (
-        load_checkpoint(output),
-        build_experiment(work_dir, load_recipe(recipe_file)),
-    )
+    assert_runs(main, "fit", recipe_file, "--work-dir", work_dir, "-o", output, "--device cpu")
+    checkpoint = load_checkpoint(output)
+    experiment = build_experiment(work_dir, load_recipe(recipe_file))
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     with torch.inference_mode():

@@ -1,8 +1,6 @@
 """Test the study of candidates on the sample, and training that logs the metrics with every pool
 and rule."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import torch
@@ -15,6 +13,7 @@ from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.studies.candidates import BM25, LENGTH, NEGATIVE_COUNT
 from aragorn_training.tasks.pairs import PairwiseSpec
+from tests.conftest import argv
 
 CPU = "cpu"
 # MAP@20 with the least similar of the split, the least similar of the collection, and random
@@ -24,19 +23,10 @@ SAMPLE_MAP = {
 }  # fmt: skip
 
 
-def test_sample_has_known_values_with_each_pool_and_rule(tmp_path: Path) -> None:
+def test_sample_has_known_values_with_each_pool_and_rule(tmp_path):
     work, output = tmp_path / "work", tmp_path / "candidates.csv"
     assert main(["prepare", "pairs", "-i", str(SAMPLE_INPUT), "--work-dir", str(work)]) == 0
-    flags = [
-        "--work-dir",
-        str(work),
-        "--checkpoints",
-        str(CHECKPOINT_DIR),
-        "--device",
-        "cpu",
-        "-o",
-        str(output),
-    ]
+    flags = argv("--work-dir", work, "--checkpoints", CHECKPOINT_DIR, "--device cpu -o", output)
     for name in reversed(SAMPLE_MAP):  # one after the other, which keeps the rows of the others
         assert main(["study", "candidates", f"--scorer={name}", *flags]) == 0
     table = pd.read_csv(output)
@@ -57,21 +47,17 @@ def test_sample_has_known_values_with_each_pool_and_rule(tmp_path: Path) -> None
     assert (counts.loc[("docno", 0)] != counts.loc[("docno", 1)]).any(axis=None)
 
 
-def test_unknown_scorers_are_refused(
-    prepared_work_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_scorers_are_refused(prepared_work_dir, capsys):
     assert (
         main(["study", "candidates", "--scorer", "knmr", "--work-dir", str(prepared_work_dir)]) == 2
     )
     assert "unknown scorer 'knmr'; did you mean 'knrm'" in capsys.readouterr().err
 
 
-def test_log_has_the_metrics_with_every_pool_and_rule(prepared_work_dir: Path) -> None:
-    def validate(settings: CandidateSettings) -> dict[str, float]:
-        recipe = replace(
-            Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()),
-            validation=settings,
-        )
+def test_log_has_the_metrics_with_every_pool_and_rule(prepared_work_dir):
+    def validate(settings):
+        recipe = Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec())
+        recipe = replace(recipe, validation=settings)
         trainee = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
         with torch.no_grad():  # more similar premises get higher scores
             trainee.network.linear.weight.fill_(1.0)

@@ -1,52 +1,36 @@
 """Counts of arguments, unconfirmed texts and judged documents, and the exclusion of documents."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
-from tests.conftest import make_argument
+from tests.conftest import assert_runs, make_argument
 
 HASHED_ID = "S1-A0"  # not the hash of the text
 
 
-def test_documents_are_counted_by_corpus_file(
-    make_input: Callable[..., Path], tmp_path: Path
-) -> None:
-    directory = make_input(
-        arguments=[
-            make_argument("a"),
-            make_argument("b", premise="short"),
-            make_argument(HASHED_ID),
-        ]
-    )
+def test_documents_are_counted_by_corpus_file(make_input, tmp_path):
+    arguments = [make_argument("a"), make_argument("b", premise="short"), make_argument(HASHED_ID)]
+    directory = make_input(arguments=arguments)
     (tmp_path / "2020.qrels").write_text("1 0 a 2\n1 0 b 0\n2 0 a 1\n2 0 x 1\n2 0 y -2\n")
     (tmp_path / "ids").write_text("b\nx\n")
     files = ["--qrels", str(tmp_path / "2020.qrels"), "--unconfirmed-ids", str(tmp_path / "ids")]
-    assert (
-        main(["study", "collection", "-i", str(directory), *files, "--work-dir", str(tmp_path)])
-        == 0
-    )
+    assert_runs(main, "study collection -i", directory, *files, "--work-dir", tmp_path)
     table = pd.read_csv(tmp_path / "results" / "collection.csv", index_col="corpus").T.to_dict(
         "list"
     )
     # arguments, searchable, mismatched, unconfirmed, judged, judged and unconfirmed
-    assert table == {
-        "args-me": [3, 2, 1, 1, 2, 1],
-        "all": [3, 2, 1, 1, 2, 1],
-        "outside the input": [0, 0, 0, 0, 2, 0],
-    }
+    expected = {name: [3, 2, 1, 1, 2, 1] for name in ("args-me", "all")}
+    assert table == expected | {"outside the input": [0, 0, 0, 0, 2, 0]}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [("", "ids: no docno"), ("a\nb 1\n", "line 2: 2 fields"), ("a", "no row left")],
 )
-def test_lists_of_excluded_documents_are_validated(text: str, message: str, tmp_path: Path) -> None:
+def test_lists_of_excluded_documents_are_validated(text, message, tmp_path):
     (tmp_path / "ids").write_text(text)
     with pytest.raises(InputError, match=message):
         exclude_documents(pd.DataFrame({"docno": ["a"]}), read_docnos(tmp_path / "ids"), "run")

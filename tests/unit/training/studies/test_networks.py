@@ -2,9 +2,7 @@
 2020."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,17 +10,17 @@ import pytest
 import safetensors.numpy
 
 from aragorn.errors import InputError
-from aragorn.storage.checkpoint_directory import write_with_provenance
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
+from aragorn.systems.weighted_sum import Member, WeightedSum
 from aragorn_training.__main__ import main
 from aragorn_training.studies import similarity
-from tests.conftest import make_argument
+from tests.conftest import argv, assert_runs, format_run_lines, make_argument, write_parameters
 
 CONCLUSIONS = ["Abortion legal", "Legal abortion", "Golf sport", "Cats pets", "Dogs pets"]
 
 
 @pytest.fixture
-def vectors(tmp_path: Path) -> Path:
+def vectors(tmp_path):
     """Create word vectors; "legal" and "sport" have the same direction, "golf" is unknown."""
     folder = tmp_path / "vectors"
     folder.mkdir()
@@ -32,7 +30,7 @@ def vectors(tmp_path: Path) -> Path:
     return folder
 
 
-def test_similarities_of_conclusions(make_input: Callable[..., Path], vectors: Path) -> None:
+def test_similarities_of_conclusions(make_input, vectors):
     directory = make_input(
         arguments=[make_argument(str(row), text) for row, text in enumerate(CONCLUSIONS)]
     )
@@ -48,66 +46,31 @@ def test_similarities_of_conclusions(make_input: Callable[..., Path], vectors: P
 
 
 @pytest.mark.slow
-def test_rankings_are_described(make_input: Callable[..., Path], tmp_path: Path) -> None:
+def test_rankings_are_described(make_input, tmp_path):
     arguments = [make_argument(docno, f"Corporal punishment {docno}") for docno in "abcd"]
     arguments += [make_argument(f"golf{row}", f"Golf {row}") for row in range(9)]
     directory = make_input([("1", "Is corporal punishment right?")], arguments)
-    qrels, work, runs, checkpoints = (
-        tmp_path / name for name in ("qrels", "work", "runs", "checkpoints")
-    )
-    qrels.write_text("1 0 a 2\n1 0 b 0\n")
-    work.mkdir()
-    (work / "statistics.json").write_text(
-        json.dumps({"arguments": 4, "most frequent conclusions": {"zoos": 3}})
-    )
-    for name in ("conclusion", "premise"):
-        (work / f"{name}-lengths.png").write_bytes(b"plot")
-    runs.mkdir()
-    members = []
+    statistics = json.dumps({"arguments": 4, "most frequent conclusions": {"zoos": 3}})
+    files = {"qrels": "1 0 a 2\n1 0 b 0\n", "work/statistics.json": statistics}
+    files |= {f"work/{name}-lengths.png": "plot" for name in ("conclusion", "premise")}
+    log = json.dumps({"log": [{"step": 1, "epoch": 0.5, "loss": 1.0, "MAP@20": 50.0}]})
     for name in ENSEMBLE_MEMBERS:
-        order = "dcba" if name == "gru" else "abcd"
-        lines = [
-            f"1 Q0 {docno} {rank} {5 - rank} t-{name}\n" for rank, docno in enumerate(order, 1)
-        ]
-        (runs / f"t-{name}.txt").write_text("".join(lines))
-        (checkpoints / name).mkdir(parents=True)
-        log = [{"step": 1, "epoch": 0.5, "loss": 1.0, "MAP@20": 50.0}]
-        (checkpoints / name / "metrics.json").write_text(json.dumps({"log": log}))
-        members.append(
-            {
-                "name": name,
-                "checkpoints": {},
-                "pool_depth": 100,
-                "weight": 1.0,
-                "minimum": 0.0,
-                "maximum": 4.0,
-            }
-        )
-    config = {
-        "version": "1",
-        "normaliser": "min_max",
-        "intercept": 0.0,
-        "members": members,
-    }
-    write_with_provenance(
-        checkpoints / "ensemble", {"config.json": json.dumps(config).encode()}, {}
+        documents = {"1": "dcba" if name == "gru" else "abcd"}
+        files[f"runs/t-{name}.txt"] = format_run_lines(documents, f"t-{name}")
+        files[f"checkpoints/{name}/metrics.json"] = log
+    for file, content in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(content)
+    members = tuple(Member(name, {}, 100, 1.0, -4.0, 0.0) for name in ENSEMBLE_MEMBERS)
+    write_parameters(
+        tmp_path / "checkpoints" / "ensemble", WeightedSum("1", "min_max", 0.0, members)
     )
-    command = [
-        "study",
-        "networks",
-        "-i",
-        str(directory),
-        "--work-dir",
-        str(work),
-        "--runs",
-        str(runs),
-        "--qrels",
-        str(qrels),
-    ]
-    assert main([*command, "--checkpoints", str(checkpoints)]) == 0
-    table = pd.read_csv(work / "results" / "networks.csv", index_col=["item", "row", "measure"])[
-        "value"
-    ]
+    work = tmp_path / "work"
+    flags = argv("--runs", tmp_path / "runs", "--qrels", tmp_path / "qrels", "--work-dir", work)
+    flags += argv("-i", directory, "--checkpoints", tmp_path / "checkpoints")
+    assert_runs(main, "study networks", *flags)
+    index = ["item", "row", "measure"]
+    table = pd.read_csv(work / "results" / "networks.csv", index_col=index)["value"]
     expected = {
         ("statistics", "all", "arguments"): "4.0000", ("conclusions", "1", "premises"): "3.0000",
         ("candidates", "all", "maximum"): "4.0000",

@@ -1,23 +1,20 @@
 """Test of the command that describes the data compared with publications, on small data."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from aragorn_training.__main__ import main
+from tests.conftest import assert_runs
 from tests.unit.training.conftest import write_bws, write_mrpc
 from tests.unit.training.data.quality_files import write_quality
 
 
-def test_data_are_described(tmp_path: Path) -> None:
+def test_data_are_described(tmp_path):
     write_bws(tmp_path, 40)
     write_mrpc(tmp_path, 24, 18)
     work = ["--work-dir", str(tmp_path / "work")]
     assert main(["prepare", "quality", "-i", str(write_quality(tmp_path / "data")), *work]) == 0
-    assert (
-        main(["study", "data", "-i", str(tmp_path), *work, "-o", str(tmp_path / "data.csv")]) == 0
-    )
+    assert_runs(main, "study data -i", tmp_path, *work, "-o", tmp_path / "data.csv")
     table = pd.read_csv(tmp_path / "data.csv")
     values = table.set_index(["data", "part", "measure"])["value"].unstack("measure")
     assert values.loc["bws_cross", "pairs"].to_dict() == {"train": 200, "dev": 40, "test": 80}

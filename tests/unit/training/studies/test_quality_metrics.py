@@ -14,12 +14,12 @@ from tests.conftest import REAL_DATA
 QUALITY = REAL_DATA / "quality"
 
 
-def build_table(scores: list[float], words: list[int], topic: str = "ants") -> pd.DataFrame:
+def build_table(scores, words, topic="ants"):
     texts = [" ".join(["so"] * n) for n in words]
     return pd.DataFrame({"data": "ukp", "topic": topic, "premise": texts, "score": scores})
 
 
-def test_metrics_match_hand_computed_values() -> None:
+def test_metrics_match_hand_computed_values():
     # dense ranks 1 3 2 3, ranked as 3 2 3 1
     labels, scores = [0.1, 0.4, 0.2, 0.4], np.array([1.0, 4.0, 3.0, 2.0])
     values = metrics.evaluate_by_topic(build_table(labels, [4, 3, 2, 1]), scores).loc[
@@ -37,7 +37,7 @@ def test_metrics_match_hand_computed_values() -> None:
     assert values[list(expected)].to_dict() == pytest.approx(expected, abs=1e-5)
 
 
-def test_many_ranks_do_not_overflow() -> None:
+def test_many_ranks_do_not_overflow():
     values = metrics.evaluate_by_topic(
         build_table(list(range(1100)), [1 + n % 7 for n in range(1100)]), np.arange(1100.0)
     )
@@ -46,11 +46,9 @@ def test_many_ranks_do_not_overflow() -> None:
     ].tolist() == pytest.approx([1] * 6)
 
 
-def test_metrics_are_computed_per_topic() -> None:
-    table = pd.concat(
-        [build_table([1, 2, 3], [1, 2, 4], "b"), build_table([1, 2, 3], [4, 2, 1], "a")],
-        ignore_index=True,
-    )
+def test_metrics_are_computed_per_topic():
+    tables = [build_table([1, 2, 3], [1, 2, 4], "b"), build_table([1, 2, 3], [4, 2, 1], "a")]
+    table = pd.concat(tables, ignore_index=True)
     values = metrics.evaluate_by_topic(table, metrics.count_argument_words(table))
     assert values["Spearman"].to_dict() == pytest.approx({("ukp", "b"): 1, ("ukp", "a"): -1})
     assert values["partial Spearman (length)"].tolist() == [0, 0]
@@ -60,7 +58,7 @@ def test_metrics_are_computed_per_topic() -> None:
     assert (tied == 0).all(axis=None)
 
 
-def test_partial_spearman_controls_for_length() -> None:
+def test_partial_spearman_controls_for_length():
     rng = np.random.default_rng(0)
     length = rng.integers(1, 9, 20).astype(float)
     labels, scores = (length + rng.normal(0, 3, 20) for _ in range(2))
@@ -78,18 +76,13 @@ def test_partial_spearman_controls_for_length() -> None:
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
 @pytest.mark.parametrize(
     ("data", "sizes", "correlations"),
-    [
-        (UKP, (1052, 32, 16), (0.322, 0.597, 0.441)),
-        (IBM, (5298, 22, 11), (0.057, 0.056, 0.038)),
-    ],
+    [(UKP, (1052, 32, 16), (0.322, 0.597, 0.441)), (IBM, (5298, 22, 11), (0.057, 0.056, 0.038))],
     ids=["ukp", "ibm"],
 )
-def test_length_baseline_has_published_values(
-    data: object, sizes: tuple[int, ...], correlations: tuple[float, ...]
-) -> None:
+def test_length_baseline_has_published_values(data, sizes, correlations):
     arguments = pd.concat([data.read_list(file) for file in data.list_files(QUALITY)]).assign(
         data="data"
-    )  # type: ignore
+    )
     assert (len(arguments), arguments["topic"].nunique(), arguments["debate"].nunique()) == sizes
     assert (arguments.groupby("debate")["topic"].nunique() == 2).all()
     assert arguments["docno"].is_unique
@@ -105,7 +98,7 @@ def test_length_baseline_has_published_values(
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
-def test_length_correlates_with_quality_in_webis() -> None:
+def test_length_correlates_with_quality_in_webis():
     judged = webis_argquality.read_judgments(QUALITY)
     assert (len(judged), judged["argument"].sum(), judged["qid"].nunique()) == (1610, 1271, 20)
     assert judged[[*webis_argquality.MODELS]].notna().sum().sum() == 3000 - 133  # duplicates

@@ -1,9 +1,5 @@
 """Tests of the study that trains variants of recipes."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pandas as pd
 import pytest
 
@@ -12,8 +8,9 @@ from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.studies import trials
 from aragorn_training.studies.trials import COLUMNS, load_plan
-from tests.conftest import Log, Patch
+from tests.conftest import KNRM_RECIPE, argv
 
+pytestmark = pytest.mark.usefixtures("without_plots")
 PLAN = """
 [knrm]
 recipe = "RECIPE"
@@ -25,21 +22,22 @@ training.validations_per_epoch = 1
 
 
 @pytest.fixture
-def plan(tmp_path: Path, write_recipe: Callable[[], str], monkeypatch: Patch) -> str:
+def plan(tmp_path, write_recipe, monkeypatch):
+    recipe = write_recipe(KNRM_RECIPE.replace("epochs = 3", "epochs = 1"))
     (tmp_path / "plans").mkdir()
-    (tmp_path / "plans" / "kernels.toml").write_text(PLAN.replace("RECIPE", write_recipe()))
+    (tmp_path / "plans" / "kernels.toml").write_text(PLAN.replace("RECIPE", recipe))
     monkeypatch.setattr(configs, "CONFIGS", tmp_path)
     return "kernels"
 
 
 @pytest.mark.parametrize("name", configs.list_names("plan"))
-def test_plans_are_valid(name: str) -> None:
+def test_plans_are_valid(name):
     plan = load_plan(name, 2)
     assert len({trial.run_name for trial in plan}) == len(plan)
     assert [trial.recipe.seed for trial in plan[:2]] == [0, 1]
 
 
-def test_trials_change_values_of_recipes(plan: str) -> None:
+def test_trials_change_values_of_recipes(plan):
     first, second = (trial.recipe for trial in load_plan(plan, 1))
     assert second.network == {**first.network, "kernels": 3}
     assert second.training.learning_rate == first.training.learning_rate
@@ -47,28 +45,16 @@ def test_trials_change_values_of_recipes(plan: str) -> None:
         load_plan("kernel", 1)
 
 
-def test_study_tabulates_curves_and_resumes(
-    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
-) -> None:
-    def fail_for_few_kernels(name: str, *arguments: Any) -> None:
+def test_study_tabulates_curves_and_resumes(plan, work_dir, tmp_path, monkeypatch, caplog):
+    def fail_for_few_kernels(name, *arguments):
         if name == "knrm_few_kernels":
             raise TrainingError("the loss is nan")
         train(name, *arguments)
 
     train, output = trials.fit, tmp_path / "trials.csv"
-    command = [
-        "study",
-        "trials",
-        plan,
-        "--work-dir",
-        str(work_dir),
-        "--device",
-        "cpu",
-        "--processes",
-        "1",
-        "-o",
-        str(output),
-    ]
+    command = argv(
+        "study trials", plan, "--work-dir", work_dir, "--device cpu --processes 1 -o", output
+    )
     with monkeypatch.context() as patch:
         patch.setattr(trials, "fit", fail_for_few_kernels)
         assert main(command) == 0

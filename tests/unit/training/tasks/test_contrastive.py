@@ -4,7 +4,6 @@ distillation."""
 import gzip
 import json
 from math import log
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,12 +25,10 @@ CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 
 
-def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
+def build_task(spec, l1_weight=0.0):
     recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=l1_weight), task=spec)
-    no_texts, no_candidates = (
-        PaddedTexts.from_ids([]),
-        np.empty((0, CANDIDATES_PER_QUERY), dtype=int),
-    )
+    no_texts = PaddedTexts.from_ids([])
+    no_candidates = np.empty((0, CANDIDATES_PER_QUERY), dtype=int)
     queries = ValidationQueries(no_texts, no_texts, no_candidates, np.empty(0), [], [], [])
     pairs = TrainingPairs(
         PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2])
@@ -39,7 +36,7 @@ def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask
     return ContrastiveTask(pairs, queries, recipe, CPU)
 
 
-def build_network_and_vectors() -> tuple[SNRM, np.ndarray, np.ndarray]:
+def build_network_and_vectors():
     """Build a network; return it with its vectors of CONCLUSIONS and of PREMISES."""
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
@@ -52,14 +49,12 @@ def build_network_and_vectors() -> tuple[SNRM, np.ndarray, np.ndarray]:
     return ranker, queries, premises
 
 
-def log_softmax(scores: np.ndarray) -> np.ndarray:
+def log_softmax(scores):
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 
 
 @pytest.mark.parametrize(("weak_label_weight", "l1_weight"), [(0.0, 0.0), (1.0, 0.0), (0.25, 0.3)])
-def test_loss_interpolates_labels_and_adds_l1_penalty(
-    weak_label_weight: float, l1_weight: float
-) -> None:
+def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight, l1_weight):
     ranker, queries, premises = build_network_and_vectors()
     task = build_task(
         ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0), l1_weight
@@ -67,32 +62,23 @@ def test_loss_interpolates_labels_and_adds_l1_penalty(
     scores = queries @ premises.T / 0.05
     # without other premises of the same conclusion
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
-    hard = -np.mean(
-        [
-            log_softmax(scores[row, columns])[columns.index(row)]
-            for row, columns in enumerate(allowed)
-        ]
-    )
+    scores_by_row = [log_softmax(scores[row, columns]) for row, columns in enumerate(allowed)]
+    hard = -np.mean([scores_by_row[row][allowed[row].index(row)] for row in range(4)])
     labels = np.exp(log_softmax(task.compute_query_log_likelihoods(np.arange(4))))
     weak = -(labels * log_softmax(scores)).sum(1).mean()
-    expected = (
-        (1 - weak_label_weight) * hard
-        + weak_label_weight * weak
-        + l1_weight * (queries.sum() + premises.sum()) / 4
-    )
+    l1 = l1_weight * (queries.sum() + premises.sum()) / 4
+    expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1
     assert task.compute_loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(
         expected, abs=1e-5
     )
 
 
-def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
+def test_query_log_likelihoods_use_dirichlet_smoothing():
     likelihoods = build_task(ContrastiveSpec(mu=20.0)).compute_query_log_likelihoods(
         np.array([0, 3])
     )
-    counts = (
-        np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10)
-        + 0.5
-    )
+    words = [word for premise in PREMISES for word in premise if word > 1]
+    counts = np.bincount(words, minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
              sum(log(20 * probabilities[word] / (2 + 20)) for word in (2, 3))]  # fmt: skip
@@ -103,7 +89,7 @@ def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
     )
 
 
-def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
+def write_corpus(file, *contexts):
     arguments = [
         make_argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)
     ]
@@ -112,7 +98,7 @@ def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
     return file
 
 
-def test_debate_titles_are_normalised_and_deduplicated(tmp_path: Path) -> None:
+def test_debate_titles_are_normalised_and_deduplicated(tmp_path):
     first = write_corpus(
         tmp_path / "debateorg.json",
         {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
@@ -120,16 +106,10 @@ def test_debate_titles_are_normalised_and_deduplicated(tmp_path: Path) -> None:
         {"sourceTitle": "4041313", "discussionTitle": ""},
         *({"discussionTitle": "Chess"}, {"discussionTitle": "Chess 2.0"}, {}),
     )
-    second = write_corpus(
-        tmp_path / "idebate.json.gz",
-        {"discussionTitle": "ban bomb"},
-        {"discussionTitle": "Arm the police"},
-    )
-    assert read_debate_titles([first, second]) == [
-        "Arm the police",
-        "Ban the bomb!",
-        "Zoos are prisons",
-    ]
+    titles = [{"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}]
+    second = write_corpus(tmp_path / "idebate.json.gz", *titles)
+    expected = ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
+    assert read_debate_titles([first, second]) == expected
     assert read_debate_titles([second, first]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
 
 
@@ -152,17 +132,17 @@ TOPICS = [
     ("legal drugs", False),  # half of the stems of each, but only one
     ("whys and wherefores", False),  # stop words only
 ])  # fmt: skip
-def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
+def test_titles_similar_to_a_topic_are_excluded(title, is_similar):
     assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == (
         [] if is_similar else [title]
     ) + ["Cats and dogs"]
 
 
-def test_labels_are_relative_to_the_minimum() -> None:
+def test_labels_are_relative_to_the_minimum():
     assert _shift_to_zero(np.array([3.0, -1.0, 0.5]), np.array([0, 2])).tolist() == [4.0, 1.5]
 
 
-def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled() -> None:
+def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled():
     settings = DistillationSettings(documents_per_title=5)
     samples = [_select_ranks(40, settings, seed).tolist() for seed in (*range(300), 0)]
     assert all(

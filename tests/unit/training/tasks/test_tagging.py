@@ -1,5 +1,4 @@
-"""Tests of sequence tagging and of the language model that initialises the tagger: examples,
-losses, baselines and metrics."""
+"""Tests of sequence tagging and of the language model that initialises the tagger."""
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
-def parse_document(text: str) -> TaggedDocument:
+def parse_document(text):
     """Parse a document from `word/tag` tokens."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
     return TaggedDocument(words, tags)
@@ -36,37 +35,22 @@ TRAIN = [
 TEST = [parse_document("zoos/B-P close/O"), parse_document("cruel/O ./O")]
 
 
-def build_tagger() -> TARGER:
+def build_tagger():
     torch.manual_seed(0)
-    config = TARGER.Config(
-        len(READER.vocabulary),
-        TAGS,
-        dimensions=6,
-        character_dimensions=4,
-        filters=3,
-        hidden=5,
-        longest=4,
-    )
+    sizes = {"dimensions": 6, "character_dimensions": 4, "filters": 3, "hidden": 5, "longest": 4}
+    config = TARGER.Config(len(READER.vocabulary), TAGS, **sizes)
     return TARGER(config)
 
 
-def test_components_restart_per_passage() -> None:
+def test_components_restart_per_passage():
     examples = TaggedPassages.from_documents(TRAIN, READER)
-    assert [passage.text for passage in examples.passages] == [
-        "Zoos are cruel .",
-        "They are small",
-        "Zoos",
-        "So zoos close .",
-    ]
-    assert examples.tags == [
-        ["B-P", "I-P", "I-P", "I-P"],
-        ["B-P", "O", "B-C"],
-        ["O"],
-        ["O", "B-C", "I-C", "O"],
-    ]
+    expected = ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
+    assert [passage.text for passage in examples.passages] == expected
+    expected = [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
+    assert examples.tags == expected
 
 
-def test_transitions_without_example_are_forbidden() -> None:
+def test_transitions_without_example_are_forbidden():
     tagger = build_tagger()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
@@ -79,14 +63,11 @@ def test_transitions_without_example_are_forbidden() -> None:
     assert transitions == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
 
 
-def test_predicted_tags_are_in_the_order_of_passages() -> None:
+def test_predicted_tags_are_in_the_order_of_passages():
     tagger = build_tagger().eval()
-    tagger.min_batch_tokens = 5  # type: ignore[misc]
-    passages = [
-        passage
-        for text in ("zoos . a b c", "x", "cruel zoos", "")
-        for passage in READER.split(text)
-    ]
+    tagger.min_batch_tokens = 5
+    texts = ("zoos . a b c", "x", "cruel zoos", "")
+    passages = [passage for text in texts for passage in READER.split(text)]
     predicted = predict_tags(tagger, passages)
     assert [len(tags) for tags in predicted] == [2, 3, 1, 2]
     assert predicted == [
@@ -94,7 +75,6 @@ def test_predicted_tags_are_in_the_order_of_passages() -> None:
     ]
 
 
-Tags = list[list[str]]
 GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 
 
@@ -106,13 +86,11 @@ GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
     # components end with passages
     ([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]], (100, 100, 100, 100)),
 ])  # fmt: skip
-def test_metrics_count_exact_components(
-    gold: Tags, predicted: Tags, expected: tuple[float, ...]
-) -> None:
+def test_metrics_count_exact_components(gold, predicted, expected):
     assert tuple(compute_component_metrics(gold, predicted).values()) == expected
 
 
-def test_majority_tagger_falls_back_to_the_overall_majority() -> None:
+def test_majority_tagger_falls_back_to_the_overall_majority():
     words = [["Zoos", "zoos", "ZOOS", "1984"], ["zoos", "ants", "1066"]]
     majority = MajorityTagger(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
     assert majority.most_frequent == "I-P"
@@ -128,21 +106,14 @@ PASSAGES = [
 ]
 
 
-def build_model() -> LanguageModel:
+def build_model():
     torch.manual_seed(0)
-    config = LanguageModel.Config(
-        len(MODEL_READER.vocabulary),
-        (),
-        dimensions=6,
-        character_dimensions=4,
-        filters=3,
-        hidden=5,
-        longest=6,
-    )
+    sizes = {"dimensions": 6, "character_dimensions": 4, "filters": 3, "hidden": 5, "longest": 6}
+    config = LanguageModel.Config(len(MODEL_READER.vocabulary), (), **sizes)
     return LanguageModel(config).eval()
 
 
-def test_predictions_depend_on_their_context_only() -> None:
+def test_predictions_depend_on_their_context_only():
     model = build_model()
     (ahead, next_words), (back, words_before) = model.predict(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
@@ -157,7 +128,7 @@ def test_predictions_depend_on_their_context_only() -> None:
     torch.testing.assert_close(single_back, back[3:])
 
 
-def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
+def test_sampled_softmax_loss_estimates_the_cross_entropy():
     model = build_model()
     predicted, targets = next(iter(model.predict(PASSAGES)))
     distribution = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
@@ -170,13 +141,12 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
     )
 
 
-def test_language_model_needs_passages_of_several_words() -> None:
+def test_language_model_needs_passages_of_several_words():
     single = LanguageModelTask(
         PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary)
     )
     # a single word has no context
     assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0
-    with pytest.raises(
-        InputError, match="0 training and 2 validation passages; both must be at least 1"
-    ):
+    message = "0 training and 2 validation passages; both must be at least 1"
+    with pytest.raises(InputError, match=message):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)

@@ -1,7 +1,6 @@
 """Tests of tuning quality re-ranking: grid, selection, checkpoint and cross-validation."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.quality import prepare_quality
-from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.tuning import quality as tuning
 from aragorn_training.tuning.grid import SELECTION_MEASURES
@@ -39,19 +37,14 @@ SYSTEM = get_system("tfr_bert")
 
 
 @pytest.fixture
-def retrieval(
-    corpus_with_topics: Path,
-    checkpoints_copy: Path,
-    tmp_path: Path,
-    make_retrieval: Callable[..., DatasetRetrieval],
-) -> DatasetRetrieval:
+def retrieval(corpus_with_topics, checkpoints_copy, tmp_path, make_retrieval):
     retrieval = make_retrieval(corpus_with_topics, checkpoints=checkpoints_copy)
     prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
     return retrieval
 
 
 @pytest.fixture
-def qrels(retrieval: DatasetRetrieval, tmp_path: Path) -> Path:
+def qrels(retrieval, tmp_path):
     """Write qrels in which every third document of each ranking is relevant; return their path."""
     ranking = retrieval.rank(DIRICHLET)
     lines = [f"{row.qid} 0 {row.docno} {int(row.rank % 3 == 0)}\n" for row in ranking.itertuples()]
@@ -59,24 +52,18 @@ def qrels(retrieval: DatasetRetrieval, tmp_path: Path) -> Path:
     return tmp_path / "synthetic.qrels"
 
 
-def test_tune_quality_saves_the_best_point(
-    retrieval: DatasetRetrieval, qrels: Path, checkpoints_copy: Path
-) -> None:
+def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
     output = checkpoints_copy / "quality"
     table = tune_quality(SYSTEM, qrels, retrieval, output)
-    grid, metrics = (
-        pd.read_csv(output / "grid.csv"),
-        json.loads((output / "metrics.json").read_text()),
-    )
+    grid = pd.read_csv(output / "grid.csv")
+    metrics = json.loads((output / "metrics.json").read_text())
     assert grid[["depth", "weight"]].to_numpy().tolist() == [
         [point.depth, point.weight] for point in POINTS
     ]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
-    point, original, names = (
-        read_config(output, QualityInterpolation),
-        grid.iloc[RELEVANCE_ONLY],
-        list(SELECTION_MEASURES),
-    )
+    point = read_config(output, QualityInterpolation)
+    original = grid.iloc[RELEVANCE_ONLY]
+    names = list(SELECTION_MEASURES)
     row = grid.iloc[POINTS.index(point)]
     # equal to the systems' rankings
     for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):
@@ -95,10 +82,8 @@ def test_tune_quality_saves_the_best_point(
         )
         # no interval if no topic changes
         assert gain["mean"] == 0 or gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
-    assert (metrics["topics"], len(metrics["folds"])) == (
-        {"synthetic.qrels": 3, "Webis-ArgQuality-20": 6},
-        5,
-    )
+    expected = ({"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}, 5)
+    assert (metrics["topics"], len(metrics["folds"])) == expected
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.format_formula() in (output / "README.md").read_text()
     inputs = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
@@ -107,10 +92,10 @@ def test_tune_quality_saves_the_best_point(
     )
 
 
-def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    training_rows: list[tuple[set[float], set[float]]] = []
+def test_shared_questions_are_in_one_fold(monkeypatch):
+    training_rows = []
 
-    def record(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
+    def record(touche_values, webis_values):
         training_rows.append(({*touche_values[:, 0, 0]}, {*webis_values[:, 0, 0]}))
         return 0
 
@@ -127,14 +112,12 @@ def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> No
     assert all((1 in first) == (0 in second) for first, second in held_out)  # the shared question
 
 
-def test_systems_that_do_not_rerank_by_quality_are_rejected(
-    retrieval: DatasetRetrieval, qrels: Path, tmp_path: Path
-) -> None:
+def test_systems_that_do_not_rerank_by_quality_are_rejected(retrieval, qrels, tmp_path):
     with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
         tune_quality(get_system("bm25"), qrels, retrieval, tmp_path / "quality")
 
 
-def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> None:
+def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
     write_webis(tmp_path)
     judged = webis_argquality.read_judgments(tmp_path)
     values = tuning.evaluate_grid(judged, judged["score"].to_numpy())
@@ -157,7 +140,7 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> N
     assert (worst[:, QUALITY_ONLY] < values[:, RELEVANCE_ONLY]).all()
 
 
-def test_selected_point_keeps_relevance() -> None:
+def test_selected_point_keeps_relevance():
     quality, relevance = np.full((2, len(POINTS)), 0.5)
     quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
     assert tuning.select_feasible_point(quality, relevance) == 5
@@ -168,7 +151,7 @@ def test_selected_point_keeps_relevance() -> None:
     assert quality[tuning.select_feasible_point(quality, relevance)] == 0.5
 
 
-def test_cross_validation_does_not_select_on_the_test_topic() -> None:
+def test_cross_validation_does_not_select_on_the_test_topic():
     # point 3 is good for all topics; each topic has another best point, which is bad for the
     # remaining topics
     values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
