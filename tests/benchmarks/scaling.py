@@ -3,17 +3,18 @@ corpus."""
 
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.systems.catalogue import CONCLUSION_BM25
+from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS
+from aragorn_training.plotting import create_figure, get_style, render_png
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
 from tests.benchmarks.synthetic_inputs import open_retrieval, write_json_lines
@@ -41,21 +42,30 @@ def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NE
         "candidates of one topic": by_candidates,
         "arguments in the corpus": time_stages(full_size_dir),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
+    file.write_bytes(draw(panels))
+
+
+def draw(panels: Mapping[str, Curves]) -> bytes:
+    """Draw a panel of curves for each kind of size, print their slopes, and return a PNG file."""
+    figure = create_figure(15, 5.2)
+    axes = figure.subplots(1, len(panels), sharey=True)
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for name, points in curves.items():
             sizes, seconds = np.array(points).T
-            axis.loglog(sizes, seconds, marker="o", markersize=4, linewidth=1.4, label=name)
+            style = get_style(name, STAGES if name in STAGES else SYSTEMS)
+            axis.loglog(sizes, seconds, markersize=5, label=name, **style)
             slope = np.polyfit(*np.log([sizes, seconds]), 1)[0]  # 1 if time is linear in size
             print(f"{label}: {name} {seconds[-1]:.2f} s at {sizes[-1]:,.0f}, slope {slope:.2f}")
         ticks = sorted({size for points in curves.values() for size, _ in points})
-        axis.set(xticks=ticks, xticklabels=[f"{size:,}" for size in ticks], xlabel=label)
+        labels = [f"{size:,}" if size < 10_000 else f"{size / 1000:.0f}k" for size in ticks]
+        axis.set_xticks(ticks, labels)
         axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.set(xlabel=label)
         axis.grid(alpha=0.3, which="both", linewidth=0.4)
-        axis.legend(fontsize=8, frameon=False)
+        position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 3}
+        axis.legend(**position, fontsize=9, frameon=False)
     axes[0].set_ylabel("seconds")
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
+    return render_png(figure)
 
 
 def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:

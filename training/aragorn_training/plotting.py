@@ -1,10 +1,24 @@
-"""Create matplotlib figures and render them as reproducible PNGs."""
+"""Create matplotlib figures in one style and render them as reproducible PNGs."""
 
 import io
+from collections.abc import Iterable
+from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+
+NEUTRAL = "#30638e"
+COLOURS = ("#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280")
+MARKERS = "osD^vP"  # like the dashes, for readers in grey
+DASHES = ("-", "--", ":", "-.")
+
+
+def get_style(name: str, names: Iterable[str]) -> dict[str, Any]:
+    """Return colour, marker and dashes of a curve by its position in names, e.g. of all systems."""
+    turn, column = divmod(list(names).index(name), len(COLOURS))
+    marker = MARKERS[(column + turn) % len(MARKERS)]
+    return {"color": COLOURS[column], "marker": marker, "linestyle": DASHES[turn % len(DASHES)]}
 
 
 def create_figure(width: float, height: float) -> Figure:

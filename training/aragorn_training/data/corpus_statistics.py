@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from aragorn.storage.recorded_files import RecordedFiles
-from aragorn_training.plotting import create_figure, render_png
+from aragorn_training.plotting import NEUTRAL, create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path
     )
     # one bar per length if `max_length` is small
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)
-    axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
+    axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color=NEUTRAL, rwidth=0.95)
     if overflow := int((lengths > max_length).sum()):
         text = f"last bar includes {overflow} texts of over {max_length} words"
         axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")

@@ -1,28 +1,15 @@
 """Plot evaluation results as PNG images."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from aragorn_training.plotting import create_figure, reduce_colours, render_png
+from aragorn_training.plotting import NEUTRAL, create_figure, reduce_colours, render_png
 
-BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
-
-
-def _create_panels(
-    count: int, n_columns: int, width: float, height: float, sharey: bool = False
-) -> tuple[Figure, list[Any]]:
-    """Create a figure of `count` panels, `width` × `height` inches each, and return its axes."""
-    rows = -(-count // n_columns)
-    fig = create_figure(width * n_columns, height * rows)
-    axes = list(fig.subplots(rows, n_columns, sharey=sharey, squeeze=False).flat)
-    for ax in axes[count:]:
-        ax.set_visible(False)
-    return fig, axes[:count]
+BETTER, WORSE = "#0b6e4f", "#b3261e"
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
@@ -95,12 +82,30 @@ class LengthPanel(NamedTuple):
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
     """Plot scores against lengths, a panel per data set; better arguments are darker."""
-    fig, axes = _create_panels(len(panels), 3, 3.3, 3.3)
-    for ax, panel in zip(axes, panels, strict=True):
-        ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
+    n_rows = -(-len(panels) // 3)
+    fig = create_figure(10.5, 3.2 * n_rows)
+    grid = fig.subplots(n_rows, 3, squeeze=False)
+    for ax in grid.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax, panel in zip(grid.flat, panels, strict=False):
+        points = ax.scatter(
+            panel.words,
+            panel.scores,
+            c=panel.quality,
+            cmap="viridis_r",
+            vmin=0,
+            vmax=1,
+            s=4,
+            linewidths=0,
+        )
         ax.set_xscale("log")
+        ax.set_xlim(5, 500)
+        ax.set_xticks([5, 10, 20, 50, 100, 200, 500], ["5", "10", "20", "50", "100", "200", "500"])
+        ax.minorticks_off()
         correlation = spearmanr(panel.words, panel.scores).statistic
-        ax.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
-        ax.set(xlabel="words", ylabel="score")
+        ax.set_title(f"{panel.title}\nSpearman {correlation:.2f}", fontsize=9)
+        ax.set(xlabel="words", ylabel="predicted quality")
         ax.grid(alpha=0.3)
+    label = "quality by people, percentile in its topic"
+    fig.colorbar(points, ax=list(grid.flat), label=label, shrink=0.6)
     return reduce_colours(render_png(fig))

@@ -37,7 +37,7 @@ from aragorn_training.options import (
     Result,
     StudyOptions,
 )
-from aragorn_training.plotting import create_figure, render_png
+from aragorn_training.plotting import NEUTRAL, create_figure, render_png
 
 FILE, DIGITS = "networks.csv", 4
 MEMBER_DEPTH = 100  # documents per topic and network, as in the ensemble
@@ -111,7 +111,7 @@ def plot_learning_curves(checkpoints: Path) -> bytes:
         ENSEMBLE_MEMBERS, figure.subplots(n_rows, N_SHEET_COLUMNS).flat, strict=False
     ):
         curve = pd.DataFrame(read_json(checkpoints / name / METRICS)["log"])
-        axes.plot(curve["epoch"], curve["MAP@20"], color="#30638e", marker=".")
+        axes.plot(curve["epoch"], curve["MAP@20"], color=NEUTRAL, marker=".")
         axes.set(title=name, ylim=(0, 100), xlabel="epoch", ylabel="validation MAP@20 (%)")
         loss_axes = axes.twinx()
         loss_axes.plot(curve["epoch"], curve["loss"], color="#444444", linestyle="--")

@@ -26,6 +26,7 @@ QUALITY_DIMENSIONS = {
     "combined": "score",
     **{name: name for name in ("rhetorical", "logical", "dialectical")},
 }
+DATA_NAMES = {"ukp": "UKP", "ibm": "IBM", "webis": "Webis"}  # in titles of plots
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
 RERANKING = "webis_reranking"  # setting name of the re-ranking rows
 KEY_COLUMNS = ["setting", "test_set", "target", "network"]
@@ -106,11 +107,12 @@ def build_length_panels(
     setting: str, runner: SettingRunner, scores: np.ndarray
 ) -> Iterator[LengthPanel]:
     """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
+    trained_on = " and ".join(DATA_NAMES[name] for name in runner.setting.train_data)
     words = count_argument_words(runner.table)
     quality = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for test_set, mask in _mask_test_sets(runner).items():
         yield LengthPanel(
-            setting if test_set == setting else f"{setting}, {test_set}",
+            f"trained on {trained_on}, tested on {DATA_NAMES[test_set]}",
             words[mask],
             scores[mask],
             quality[mask],
