@@ -31,7 +31,8 @@ class InputOptions:
         "-i",
         "--input",
         help=(
-            "input directory, zip archive or file: topics*.xml and args.me JSON, or a TIREx data set; "
+            "input directory, zip archive or file: topics*.xml and args.me JSON, or a TIREx data set; or irds:ID, "
+            "a data set of ir_datasets; "
             "repeatable, e.g. once for topics and once for the corpus"
         ),
         variables=("inputDataset", "TIRA_INPUT_DATASET"),

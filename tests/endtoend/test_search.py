@@ -6,7 +6,6 @@ import shutil
 import sys
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from aragorn.__main__ import main
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search import load_system
-from tests.conftest import ROOT, SAMPLE, argv
+from tests.conftest import ROOT, argv
 
 QUERY = "Should zoos be abolished?"
 
@@ -81,39 +80,9 @@ def read_example(text):
     )
 
 
-@pytest.fixture(scope="module")
-def example():
-    """Run the example with PyTerrier and return the names that it defines."""
-    names = {"pt": SimpleNamespace(Transformer=object), "pd": pd, "load_system": load_system}
-    exec(read_example("class Aragorn"), names)
-    return names
-
-
 def test_search_prints_the_documented_hits():
     block = read_example(">>> load_system(")
     expression, output = block[block.index(">>> load_system(") :].split("\n", 1)
     names = {"load_system": load_system, "Path": lambda path: ROOT / path}
     hits = eval(expression.removeprefix(">>> "), names)
     assert str(hits) == output.rstrip()
-
-
-def test_pyterrier_transformer_equals_search(example):
-    hits = example["Aragorn"]("dirichlet", SAMPLE).transform(QUERIES)
-    assert set(hits) == {"qid", "query", "docno", "rank", "score"}
-    expected = load_system("dirichlet").search(SAMPLE, QUERIES)
-    pd.testing.assert_frame_equal(
-        hits[["qid", "docno", "score"]], expected[["qid", "docno", "score"]], check_exact=True
-    )
-    assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]
-
-
-def test_arguments_of_ir_datasets_are_searched(example):
-    documents = [
-        SimpleNamespace(doc_id=f"d{n}", conclusion=f"Zoos {n}", premises_texts="zoos " * (15 + n))
-        for n in range(2)
-    ]
-    frame = example["arguments_of"](SimpleNamespace(docs_iter=lambda: documents))
-    assert frame.to_numpy().tolist() == [
-        [doc.doc_id, doc.conclusion, doc.premises_texts] for doc in documents
-    ]
-    assert load_system("dirichlet").search(frame, "zoos", depth=1)["docno"].tolist() == ["d1"]

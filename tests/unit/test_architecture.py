@@ -42,13 +42,15 @@ STORAGE = {
     "cache",
     "versions",
 }  # modules of aragorn that belong to the layer of its package storage
-COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain"}
+COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain", "pyterrier"}  # or front ends
 PLACES = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
     "inflect": ("aragorn/text/",),
     "transformers": ("aragorn_training/",),  # slow to import
     "ray": ("aragorn/engine/ray_engine.py",),  # optional
     "openvino": ("aragorn/models/openvino_bert.py",),  # optional
+    "pyterrier": ("aragorn/pyterrier.py",),  # optional
+    "ir_datasets": ("aragorn/io/irds.py",),  # optional
     "jinja2": ("aragorn/search/page.py", "aragorn_training/"),
     "rich": ("aragorn/search/", "aragorn_training/"),
     "aragorn_training": ("aragorn_training/",),

@@ -24,6 +24,7 @@ from aragorn.errors import (
     as_memory_errors,
     build_unreadable_input_error,
 )
+from aragorn.io import irds
 from aragorn.progress import pause_gc
 from aragorn.storage.archives import find_archive, is_archive, list_members, open_file
 
@@ -97,7 +98,10 @@ def select_files(files: Iterable[Path], *patterns: str) -> list[Path]:
 
 
 def _list_files(path: Path) -> list[Path]:
-    """Return the files of a directory or zip archive, or the path itself if it is another file."""
+    """Return the files of a directory, zip archive or data set of ir_datasets, or the path itself if
+    it is another file."""
+    if str(path).startswith(irds.PREFIX):
+        path = irds.export(path)
     try:
         if path.is_dir():
             return list(path.iterdir())

@@ -12,7 +12,7 @@ import pandas as pd
 
 from aragorn.cache import open_cache
 from aragorn.engine.device import choose_device
-from aragorn.errors import UsageError
+from aragorn.errors import InputError, UsageError, abbreviate_list
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import Corpus
 from aragorn.paths import CHECKPOINT_DIR
@@ -22,6 +22,7 @@ from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_
 from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
 from aragorn.search.searcher import FALLBACK_DIR, Searcher
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
+from aragorn.systems.neural import NetworkStage
 
 
 class ArgumentIndex:
@@ -63,6 +64,38 @@ class ArgumentIndex:
             if topics.empty
             else truncate_rankings(self._searcher.rank(self._system.system.stage, topics), depth)
         )
+
+    def rerank(self, queries: Queries, candidates: pd.DataFrame) -> pd.DataFrame:
+        """Rank all candidates `qid docno`, which are among the queries and the indexed arguments, by
+        their scores as `qid docno rank score`.
+
+        Raises:
+            UsageError: If the system does not score each pair with a network.
+            InputError: If a qid or docno is unknown, or a pair occurs twice.
+        """
+        stage = self._system.system.stage
+        if not isinstance(stage, NetworkStage):
+            names = [
+                name for name, other in SYSTEMS.items() if isinstance(other.stage, NetworkStage)
+            ]
+            cause = f"{self._system.system.name} does not score pairs with a network"
+            raise UsageError(f"{cause}; choose one of {', '.join(names)}")
+        topics = build_topics(queries)
+        pairs = candidates[["qid", "docno"]].astype(str).reset_index(drop=True)
+        unknown = {
+            "qid": {*pairs["qid"]} - {*topics["qid"]},
+            "docno": self._searcher.collection.documents.find_unknown(pairs["docno"]),
+        }
+        for column, ids in unknown.items():
+            if ids:
+                cause = f"unknown {column} {abbreviate_list(sorted(ids))}"
+                raise InputError("candidates", "", cause, "pass its query and argument, too")
+        if pairs.duplicated().any():
+            docno = pairs.loc[pairs.duplicated(), "docno"].iloc[0]
+            raise InputError("candidates", "", f"duplicate {docno}", "pass each pair once")
+        if pairs.empty:
+            return build_rankings([])
+        return self._searcher.rerank(stage, topics, pairs)
 
     @property
     def closed(self) -> bool:

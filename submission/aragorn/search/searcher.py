@@ -86,6 +86,11 @@ class Searcher:
         self._prepare_thread([stage])
         return Retrieval(Queries(topics), self.collection).rank(stage)
 
+    def rerank(self, stage: Stage, topics: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Rank pairs `qid docno` of topics `qid query` by score; return `qid docno rank score`."""
+        self._prepare_thread([stage])
+        return stage.rank_pairs(Retrieval(Queries(topics), self.collection), pairs)
+
     def search(
         self, query_text: str, systems: Sequence[System], options: SearchOptions
     ) -> SearchResults:

@@ -1,0 +1,113 @@
+"""Export data sets of ir_datasets to files in the formats that `Dataset` reads."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from aragorn.errors import InputError, UsageError, abbreviate
+from aragorn.progress import track_weighted
+from aragorn.storage.atomic_files import create_directory, get_temporary_path
+
+PREFIX = "irds:"
+FORMAT = "aragorn-1"  # folder of the exports; changes with their format
+Row = dict[str, object]
+
+
+def export(path: Path) -> Path:
+    """Return the directory of a data set's files, which are written once.
+
+    Data sets with conclusions and premises become an args.me corpus and Touché topics, others a
+    TIREx data set. The directory is inside that of ir_datasets, $IR_DATASETS_HOME.
+
+    Args:
+        path: irds:ID, where ID is an id of ir_datasets, e.g. argsme/2020-04-01/touche-2021-task-1.
+
+    Raises:
+        UsageError: If ir_datasets is not installed.
+        InputError: If there is no such data set, it has no documents, or it cannot be downloaded.
+    """
+    try:
+        import ir_datasets
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"{path}: ir_datasets is not installed; run `pip install 'PROJECT[irds]'`"
+        ) from None
+    name = str(path).removeprefix(PREFIX)
+    try:
+        dataset = ir_datasets.load(name)
+    except KeyError:
+        fix = "choose one of https://ir-datasets.com, with documents and topics"
+        raise InputError(path, "", "no such data set in ir_datasets", fix) from None
+    if not dataset.has_docs():
+        raise InputError(path, "", "the data set has no documents", "choose one that has")
+    directory = ir_datasets.util.home_path() / FORMAT / name
+    if not directory.exists():
+        _write(path, dataset, directory)
+    return Path(directory)
+
+
+def _write(path: Path, dataset: Any, directory: Path) -> None:
+    create_directory(directory.parent)
+    temporary = get_temporary_path(directory)
+    temporary.mkdir()
+    is_args_me = "premises_texts" in dataset.docs_cls()._fields
+    try:
+        _write_documents(dataset, is_args_me, temporary)
+        if dataset.has_queries():
+            _write_topics(dataset, is_args_me, temporary)
+        temporary.replace(directory)
+    except OSError as error:
+        cause = f"cannot be downloaded or exported ({abbreviate(str(error))})"
+        raise InputError(path, "", cause, "check network and disk, and run again") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_documents(dataset: Any, is_args_me: bool, directory: Path) -> None:
+    documents = zip(dataset.docs_iter(), repeat(1))
+    tracked = track_weighted(documents, dataset.docs_count(), "export", "documents")
+    rows = map(_convert_argument if is_args_me else _convert_document, tracked)
+    _write_lines(directory / ("args-me.jsonl" if is_args_me else "documents.jsonl"), rows)
+
+
+def _convert_argument(argument: Any) -> Row:
+    domain = argument.source_domain
+    return {
+        "id": argument.doc_id,
+        "conclusion": argument.conclusion,
+        "premises": [
+            {"text": premise.text, "stance": premise.stance.name} for premise in argument.premises
+        ],
+        "context": {
+            "sourceId": argument.source_id,
+            "sourceDomain": "" if domain is None else domain.name,
+        },
+    }
+
+
+def _convert_document(document: Any) -> Row:
+    return {"docno": document.doc_id, "text": document.default_text()}
+
+
+def _write_topics(dataset: Any, is_args_me: bool, directory: Path) -> None:
+    queries = [(query.query_id, query.default_text()) for query in dataset.queries_iter()]
+    if not is_args_me:
+        rows = ({"qid": qid, "query": text} for qid, text in queries)
+        _write_lines(directory / "queries.jsonl", rows)
+        return
+    topics = "".join(
+        f"<topic><number>{escape(qid)}</number><title>{escape(text)}</title></topic>\n"
+        for qid, text in queries
+    )
+    (directory / "topics.xml").write_text(f"<topics>\n{topics}</topics>\n", encoding="utf-8")
+
+
+def _write_lines(file: Path, rows: Iterator[Row]) -> None:
+    with file.open("wb") as stream:
+        for row in rows:
+            stream.write(msgspec.json.encode(row) + b"\n")

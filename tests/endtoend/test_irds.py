@@ -1,0 +1,115 @@
+"""Tests of inputs that ir_datasets provides, with data sets that are registered for the tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from aragorn.__main__ import main
+from aragorn.cache import open_cache
+from aragorn.errors import InputError
+from aragorn.io import irds
+from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import ArgumentMetadata, open_document_store
+
+ir_datasets = pytest.importorskip("ir_datasets", reason="requirements-irds.lock is not installed")
+from ir_datasets.formats import BaseDocs, BaseQueries, GenericDoc, GenericQuery, argsme  # noqa: E402
+
+pytestmark = pytest.mark.slow
+TOPICS = {"1": "Should zoos be <abolished> & closed?", "2": "Should voting be compulsory?"}
+PREMISE = "zoos keep animals in cages and " + "nobody knows whether this is good for them " * 2
+
+
+class Documents(BaseDocs):
+    """Documents of one class of ir_datasets; reading a `broken` one fails as a download does."""
+
+    def __init__(self, *documents: Any, is_broken: bool = False) -> None:
+        self._documents = documents
+        self._is_broken = is_broken
+
+    def docs_iter(self) -> Iterator[Any]:
+        yield from self._documents
+        if self._is_broken:
+            raise OSError("connection reset")
+
+    def docs_count(self) -> int:
+        return len(self._documents)
+
+    def docs_cls(self) -> Any:
+        return type(self._documents[0])
+
+
+class Topics(BaseQueries):
+    def queries_iter(self) -> Iterator[Any]:
+        return iter([GenericQuery(*topic) for topic in TOPICS.items()])
+
+
+def make_argument(docno: str) -> Any:
+    return argsme.ArgsMeDoc(*[None] * len(argsme.ArgsMeDoc._fields))._replace(
+        doc_id=docno,
+        conclusion="Zoos should be abolished",
+        premises=[argsme.ArgsMePremise(PREMISE, argsme.ArgsMeStance.CON, [])],
+        premises_texts=PREMISE,
+        source_id="s",
+        source_domain=argsme.ArgsMeSourceDomain.debateorg,
+    )
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Register data sets, and return the directory of ir_datasets."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    documents = Documents(GenericDoc("d1", "Zoos are cruel"), GenericDoc("d2", "Vote"))
+    data_sets = {
+        "aragorn/arguments": (Documents(make_argument("Sa-A1"), make_argument("Sa-A2")), Topics()),
+        "aragorn/texts": (documents, Topics()),
+        "aragorn/topics": (None, Topics()),
+        "aragorn/broken": (Documents(GenericDoc("d1", "Zoos"), is_broken=True), Topics()),
+    }
+    for name, handlers in data_sets.items():
+        monkeypatch.setitem(ir_datasets.registry._registered, name, ir_datasets.Dataset(*handlers))
+    return tmp_path / "home"
+
+
+def test_arguments_have_conclusions_premises_and_stances(tmp_path: Path) -> None:
+    dataset = Dataset(Path("irds:aragorn/arguments"))
+    assert dataset.topics.to_numpy().tolist() == [list(topic) for topic in TOPICS.items()]
+    rows = [[docno, "Zoos should be abolished", PREMISE] for docno in ("Sa-A1", "Sa-A2")]
+    pd.testing.assert_frame_equal(
+        dataset.documents,
+        pd.DataFrame(rows, columns=["docno", "conclusion", "premise"], dtype=object),
+    )
+    with open_cache(None, tmp_path) as cache:
+        metadata = open_document_store(dataset, cache).read_metadata(["Sa-A1"])
+    assert metadata == {"Sa-A1": ArgumentMetadata("CON", "debateorg")}
+
+
+def test_other_texts_are_ranked(tmp_path: Path) -> None:
+    command = ["rank", "-i", "irds:aragorn/texts", "--system=dirichlet", "-o", str(tmp_path / "o")]
+    assert main(command) == 0
+    run = (tmp_path / "o" / "run.txt").read_text()
+    assert [line.split()[:3] for line in run.splitlines()] == [["1", "Q0", "d1"]]
+
+
+def test_a_data_set_is_exported_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Dataset(Path("irds:aragorn/texts"))
+    monkeypatch.setattr(Documents, "docs_iter", None)  # a call would fail
+    assert Dataset(Path("irds:aragorn/texts")).fingerprint == first.fingerprint
+    assert [path.name for path in (home / irds.FORMAT / "aragorn").iterdir()] == ["texts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    {
+        "aragorn/none": "irds:aragorn/none: no such data set in ir_datasets",
+        "aragorn/topics": "irds:aragorn/topics: the data set has no documents",
+        "aragorn/broken": r"irds:aragorn/broken: cannot be .* exported \(connection reset\)",
+    }.items(),
+)
+def test_unusable_data_sets_are_refused(name: str, message: str, home: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        Dataset(Path(f"irds:{name}"))
+    folder = home / irds.FORMAT / "aragorn"
+    assert not folder.exists() or not list(folder.iterdir())
