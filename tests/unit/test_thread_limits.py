@@ -7,17 +7,16 @@ from threading import Thread
 import pytest
 
 from aragorn import thread_limits
-from tests.conftest import Capture, Patch
 
 
 @pytest.mark.parametrize(("n_allowed", "is_limited"), [(0, True), (9, True), (10, False)])
 def test_libraries_are_limited_if_not_all_threads_can_start(
-    n_allowed: int, is_limited: bool, monkeypatch: Patch, capsys: Capture
-) -> None:
+    n_allowed, is_limited, monkeypatch, capsys
+):
     n_before = threading.active_count()
     start = Thread.start
 
-    def start_if_allowed(thread: Thread) -> None:
+    def start_if_allowed(thread):
         if threading.active_count() - n_before >= n_allowed:
             raise RuntimeError("can't start new thread")
         start(thread)

@@ -25,7 +25,7 @@ NETWORKS = [
 GRIDS = [name for name, provenance in PROVENANCES.items() if "grid" in provenance]
 
 
-def render_shipped_card(name: str, text: str) -> str:
+def render_shipped_card(name, text):
     """Render the card of a shipped checkpoint; the descriptions of its data are taken from the
     shipped card, `text`."""
     directory = CHECKPOINT_DIR / name
@@ -49,16 +49,14 @@ def render_shipped_card(name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *GRIDS, "fusion"])
-def test_shipped_card_equals_a_rendered_card(name: str) -> None:
+def test_shipped_card_equals_a_rendered_card(name):
     text = (CHECKPOINT_DIR / name / CARD).read_text(encoding="utf-8")
     licence = "CC BY-SA" if name == "tfr_bert" else "CC BY 4.0"
     encoder_licence = (
         "; layers of the encoder: Apache-2.0" if "encoder" in PROVENANCES[name] else ""
     )
-    card, licence = (
-        render_shipped_card(name, text),
-        f" Licence of the weights: {licence}{encoder_licence}.",
-    )
+    card = render_shipped_card(name, text)
+    licence = f" Licence of the weights: {licence}{encoder_licence}."
     assert licence in card
     # a card states no licence if its checkpoint was made before cards did
     assert text in (card, card.replace(licence, ""))

@@ -1,6 +1,4 @@
 import re
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -48,18 +46,18 @@ KEY = ["publication", "item", "row", "measure"]
 
 
 @pytest.fixture(scope="module")
-def figures() -> pd.DataFrame:
+def figures():
     return compare_figures()
 
 
-def test_page_contains_all_items(figures: pd.DataFrame) -> None:
+def test_page_contains_all_items(figures):
     items = (
         figures.drop_duplicates(["publication", "item"]).groupby("publication")["item"].agg(list)
     )
     assert items.to_dict() == ITEMS
 
 
-def test_pages_are_generated(tmp_path: Path) -> None:
+def test_pages_are_generated(tmp_path):
     write_published(tmp_path / "published.md")
     pages = {
         path.relative_to(tmp_path): path.read_text(encoding="utf-8")
@@ -69,7 +67,7 @@ def test_pages_are_generated(tmp_path: Path) -> None:
     assert pages == {path: (RESULTS / path).read_text(encoding="utf-8") for path in pages}
 
 
-def test_pages_have_each_published_figure_once(figures: pd.DataFrame) -> None:
+def test_pages_have_each_published_figure_once(figures):
     for name, rows in figures.groupby("publication"):
         lines = (PUBLISHED / f"{name}.md").read_text(encoding="utf-8").splitlines()
         shown = {tuple(line.strip("| ").split(" | ")[:3]) for line in lines}
@@ -77,7 +75,7 @@ def test_pages_have_each_published_figure_once(figures: pd.DataFrame) -> None:
     assert not figures.duplicated(KEY).any()
 
 
-def test_reasons_are_printed_once_per_table() -> None:
+def test_reasons_are_printed_once_per_table():
     for page in PUBLISHED.glob("*.md"):
         for table in page.read_text(encoding="utf-8").split("\n## ")[1:]:
             numbers = re.findall(r"^\|.* \((\d+)\) \|$", table, re.MULTILINE)
@@ -86,23 +84,18 @@ def test_reasons_are_printed_once_per_table() -> None:
             assert len({text for _, text in notes}) == len(notes)
 
 
-def test_pages_have_no_statement_that_was_refuted() -> None:
+def test_pages_have_no_statement_that_was_refuted():
     text = "".join(path.read_text(encoding="utf-8") for path in (PAGE, *PUBLISHED.glob("*.md")))
     assert re.findall(r"\b(?:99|50) topics|an hour|between 5\.1|at most half an epoch", text) == []
 
 
-def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures: pd.DataFrame) -> None:
+def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures):
     lines = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
     table = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
     assert len(table) <= 30
     rows = {row[0]: row[1:] for row in table[2:]}
-    assert rows["GRU, split candidates"] == [
-        "MAP@20",
-        "24.1",
-        "10.04",
-        "70.7 (features of topic and premise together)",
-        "worse",
-    ]
+    expected = ["MAP@20", "24.1", "10.04", "70.7 (features of topic and premise together)", "worse"]
+    assert rows["GRU, split candidates"] == expected
     assert rows["BM25 over the same premises, untrained"][3] == "82.72 (random candidates)"
     assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
     validation = figures[figures["measure"] == "MAP@20"].set_index(["item", "row"])
@@ -119,15 +112,11 @@ def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures: pd.DataF
     shipped = [
         settings[name, "validation.MAP@20"] for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
     ]
-    assert (
-        f"{min(shipped):.1f} to {max(shipped):.1f}"
-        in rows["encoder of the BERT networks, untrained"][3]
-    )
+    message = f"{min(shipped):.1f} to {max(shipped):.1f}"
+    assert message in rows["encoder of the BERT networks, untrained"][3]
 
 
-def test_settings_that_differ_are_read_from_recipes_and_checkpoints(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings_that_differ_are_read_from_recipes_and_checkpoints(monkeypatch):
     table = published.read_differences().set_index(["recipes", "setting"])["ours"]
     assert table["deepct, deepct_thesis", "epochs"] == "1 (deepct), 3 (deepct_thesis)"
     assert table["vanilla_bert, cedr_drmm, cedr_knrm", "rate of the encoder"] == "0.0001"
@@ -141,17 +130,13 @@ def test_settings_that_differ_are_read_from_recipes_and_checkpoints(
         published.read_differences()
 
 
-def test_comparison_with_an_unknown_figure_is_an_error(figures: pd.DataFrame) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"entezari_2020, Table 4\.2, published epochs and rates, GRU, MAP@20: not in figures",
-    ):
+def test_comparison_with_an_unknown_figure_is_an_error(figures):
+    message = r"entezari_2020, Table 4\.2, published epochs and rates, GRU, MAP@20: not in figures"
+    with pytest.raises(InputError, match=message):
         published.read_highlights(figures[figures["row"] != "GRU"])
 
 
-def test_all_figures_are_shown_and_differences_have_reasons(
-    figures: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_all_figures_are_shown_and_differences_have_reasons(figures, tmp_path):
     write_published(tmp_path / "published.html")
     page = (tmp_path / "published.html").read_text(encoding="utf-8")
     assert page.count('<td class="number">') >= 3 * len(figures)
@@ -163,7 +148,7 @@ def test_all_figures_are_shown_and_differences_have_reasons(
     ].empty
 
 
-def test_gains_and_best_networks_are_those_of_the_tables(figures: pd.DataFrame) -> None:
+def test_gains_and_best_networks_are_those_of_the_tables(figures):
     rows = figures[figures["publication"] == "hollatz_2022"].to_dict("records")
     table = {(figure["item"], figure["row"], figure["measure"]): figure for figure in rows}
     gains = [figure for figure in rows if figure["item"] == "Tables 5.4 to 5.15: gains"]
@@ -189,7 +174,7 @@ def test_gains_and_best_networks_are_those_of_the_tables(figures: pd.DataFrame) 
             )
 
 
-def test_n_of_each_mean_follows_from_the_result_files(figures: pd.DataFrame) -> None:
+def test_n_of_each_mean_follows_from_the_result_files(figures):
     for name in ("deepct", "targer"):
         table = pd.read_csv(RESULTS / f"enrichment_{name}_years.csv").dropna(subset="n")
         rows = table.set_index(["enrichment", "retrieval_model", "measure"])
@@ -216,7 +201,7 @@ def test_n_of_each_mean_follows_from_the_result_files(figures: pd.DataFrame) -> 
     assert means["n"].notna().all()
 
 
-def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures: pd.DataFrame) -> None:
+def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures):
     trials = pd.read_csv(RESULTS / "trials_candidates.csv").query("row == 'selected'")
     values = trials.groupby(["trial", "measure"])["value"].agg(["count", "mean", "std"])
     of_trials = figures[figures["ours_file"] == "trials_candidates.csv"]
@@ -240,9 +225,7 @@ def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures: pd.Dat
 @pytest.mark.parametrize(
     ("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")]
 )
-def test_official_results_are_not_compared_with_those_of_the_excerpt(
-    name: str, item: str, figures: pd.DataFrame
-) -> None:
+def test_official_results_are_not_compared_with_those_of_the_excerpt(name, item, figures):
     systems = pd.read_csv(RESULTS / "systems.csv", index_col=["system", "year", "measure"])["mean"]
     rows = figures[(figures["publication"] == name) & (figures["item"] == item)]
     assert {*rows["verdict"]} == {NOT_COMPARABLE}
@@ -256,7 +239,7 @@ def test_official_results_are_not_compared_with_those_of_the_excerpt(
         assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5-touche"])
 
 
-def test_settings_are_those_of_checkpoints_and_recipes() -> None:
+def test_settings_are_those_of_checkpoints_and_recipes():
     settings = read_results("settings").set_index(["kind", "name", "key"])["value"]
     assert settings["recipe", "gru", "network.hidden"] == 512
     assert settings["metrics", "knrm", "validation.MAP@20"] == pytest.approx(86.67, abs=0.01)
@@ -276,9 +259,7 @@ def test_settings_are_those_of_checkpoints_and_recipes() -> None:
     ({"status": "not run", "ours_file": "-"}, "4", "not run", None), ({"ours_query": "= 5"}, "5", "reproduced", "5"),
     ({"ours_query": "= RBF"}, "RBF", "reproduced", "RBF"),
 ])  # fmt: skip
-def test_verdict(
-    tmp_path: Path, cells: dict[str, str], theirs: str, verdict: str, ours: float | str | None
-) -> None:
+def test_verdict(tmp_path, cells, theirs, verdict, ours):
     [figure] = compare(tmp_path, [{"theirs": theirs, "reason": "key", **cells}])
     assert (judge(figure), figure["ours"]) == (verdict, ours)
 
@@ -287,9 +268,7 @@ def test_verdict(
     ({}, "5"), ({"spread": "sd"}, "5 ± 0.5"), ({"low": "low", "high": "high"}, "5 [3, 6]"),
     ({"ours_column": "mean - low"}, "2"),
 ])  # fmt: skip
-def test_figures_are_shown_with_spread_or_interval(
-    tmp_path: Path, cells: dict[str, str], text: str
-) -> None:
+def test_figures_are_shown_with_spread_or_interval(tmp_path, cells, text):
     [figure] = compare(tmp_path, [cells])
     assert format_ours(figure) == text
 
@@ -297,14 +276,12 @@ def test_figures_are_shown_with_spread_or_interval(
 @pytest.mark.parametrize(("rows", "text", "n"), [
     ("kind == 'x'", "3 ± 2.83", 2), ("row == 'A'", "5", 1),
 ])  # fmt: skip
-def test_figures_of_several_seeds_are_averaged(
-    tmp_path: Path, rows: str, text: str, n: int
-) -> None:
+def test_figures_of_several_seeds_are_averaged(tmp_path, rows, text, n):
     [figure] = compare(tmp_path, [{"ours_query": rows, "n": "seed"}])
     assert (format_ours(figure), figure["n"]) == (text, n)
 
 
-def test_settings_are_counted_apart_from_results(figures: pd.DataFrame) -> None:
+def test_settings_are_counted_apart_from_results(figures):
     page = PAGE.read_text(encoding="utf-8")
     counts = re.findall(
         r"^\| \[(.*)\]\(.*\) \| (results|settings and sizes) \| (.*) \|$", page, re.MULTILINE
@@ -320,7 +297,7 @@ def test_settings_are_counted_apart_from_results(figures: pd.DataFrame) -> None:
     assert (signs[gains["verdict"] == "reproduced"] >= 0).all()
 
 
-def test_cells_of_an_item_are_defaults(tmp_path: Path) -> None:
+def test_cells_of_an_item_are_defaults(tmp_path):
     rows = [{"row": row, "reason": reason} for row, reason in (("A", "key"), ("B", ""), ("C", "-"))]
     compared = compare(tmp_path, rows, reason="other", ours_query="kind == 'x'")
     assert [figure["reason"] for figure in compared] == ["a reason", "another", ""]
@@ -334,19 +311,15 @@ def test_cells_of_an_item_are_defaults(tmp_path: Path) -> None:
     ({"ours_query": "kind == 'y'", "n": "seed"}, "0 rows and 0 seeds of ours.csv match"),
     ({"ours_query": "", "n": "seed"}, "3 rows and 2 seeds of ours.csv match"),
 ])  # fmt: skip
-def test_fault_in_a_figure_is_an_error(tmp_path: Path, cells: dict[str, str], message: str) -> None:
+def test_fault_in_a_figure_is_an_error(tmp_path, cells, message):
     with pytest.raises(InputError, match=message):
         compare(tmp_path, [cells])
 
 
-def compare(directory: Path, rows: list[dict[str, str]], **item: str) -> list[dict[Any, Any]]:
+def compare(directory, rows, **item):
     """Compare figures of one item; ours of row A is 5, its spread .5 and its interval 3 to 6."""
     results = pd.DataFrame(
-        [
-            ["A", "x", 5, 0.5, 3, 6, 0],
-            ["B", "z", 1, 1, 1, 1, 0],
-            ["C", "x", 1, 1, 1, 1, 1],
-        ]
+        [["A", "x", 5, 0.5, 3, 6, 0], ["B", "z", 1, 1, 1, 1, 0], ["C", "x", 1, 1, 1, 1, 1]]
     )
     results.columns = pd.Index(["row", "kind", "mean", "sd", "low", "high", "seed"])
     shared = {"publication": "paper", "item": "Table 1"}
