@@ -124,7 +124,9 @@ class Parts:
         """Write a payload atomically."""
         file = self.path / part
         if self.path.is_symlink() or not self.path.is_dir():
-            remove(self.path)  # foreign, if it exists
+            # a foreign file or link, but not a folder that another process creates meanwhile
+            with suppress(OSError):
+                self.path.unlink()
         create_directory(self.path)
         if file.is_dir() and not file.is_symlink():
             remove(file)  # foreign, with a warning of `read`

@@ -11,9 +11,8 @@ between TIRA's client and ir_datasets, see the record types.
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator
-from math import inf, isfinite, nan
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from msgspec import UNSET, UnsetType
 from aragorn.errors import InputError, abbreviate
 from aragorn.io.files import ID_RULE, is_invalid_id, read_jsonl
 from aragorn.io.touche import describe_invalid_qid
+from aragorn.io.trec import parse_float
 
 VERSION = 1  # of topics, documents and candidates read from the same files
 
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 QUERIES_FILE = "queries.jsonl"
 RERANK_FILE = "rerank.jsonl"
 DOCUMENTS_FILES = ("documents.jsonl", "corpus.jsonl")
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 RANK_LIMIT = 10**9  # ranks must be smaller
 UNSUPPORTED = "; BEIR (`_id`) and `segments` are not supported"
 
@@ -187,7 +186,7 @@ def _get(record: object, *names: str) -> Any:
     values = {name: value for name in names if (value := getattr(record, name)) is not UNSET}
     if not values:
         raise KeyError(names[0])
-    if len({*map(str, values.values())}) > 1:
+    if len(values) > 1 and len({*map(str, values.values())}) > 1:
         listing = " and ".join(f"{name} is {_format(value)}" for name, value in values.items())
         raise ValueError(f"{listing}; remove one")
     return next(iter(values.values()))
@@ -224,12 +223,10 @@ def _parse_rank(value: object) -> float:
 
 
 def _to_float(value: object) -> float:
-    """Return a number or numeric text as a float; NaN if it is neither."""
-    is_number = type(value) in (int, float) or (type(value) is str and NUMBER.fullmatch(value))
-    try:
-        return float(value) if is_number else nan  # type: ignore[arg-type]
-    except OverflowError:
-        return inf
+    """Return a finite number, or the text of one, as a float; NaN if it is neither."""
+    text = str(value) if type(value) in (int, float, str) else ""
+    number = parse_float(text) if text == text.strip() else None
+    return nan if number is None else number
 
 
 def _format(value: object) -> str:

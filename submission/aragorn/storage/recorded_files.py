@@ -167,18 +167,8 @@ class RunFiles(RecordedFiles):
         names: Collection[str],
         overwrite: bool,
     ) -> None:
-        """Reuse the runs with this fingerprint.
-
-        Args:
-            directory: Output directory.
-            fingerprint: Input and settings that all runs of the directory have in common.
-            names: Names of the run files that may be written.
-            overwrite: Whether runs with another fingerprint or key may be replaced.
-
-        Raises:
-            OutputError: If the directory contains runs with another fingerprint, or files of these
-                names that are not recorded, and `overwrite` is false.
-        """
+        """Reuse the runs with this fingerprint, the input and settings that all runs of the
+        directory have in common; `overwrite` permits to replace runs with another key, too."""
         expected_names = [PRIMARY_RUN_FILE, *names]
         super().__init__(directory, fingerprint, overwrite, FINGERPRINT_FILE, expected_names)
         remove_stale_files(directory, {METADATA_FILE})
