@@ -20,7 +20,7 @@ from aragorn_training.evaluation.significance import bootstrap_means, compare_wi
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.paths import RESULTS
 from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED, SELECTED
-from aragorn_training.studies.results import nested
+from aragorn_training.studies.results import nested, tabulate_significance
 from aragorn_training.studies.results.nested import NestedTuning
 from aragorn_training.tuning.grid import Grid, JudgedTopics, load_grid
 from tests.conftest import ROOT, copy_with_topics
@@ -198,3 +198,11 @@ def test_no_provenance_of_a_held_out_row_names_its_year():
         assert not is_fitted or protocol != HELD_OUT
         protocols = {2020: {HELD_OUT, NESTED, SELECTED}, 2021: {HELD_OUT}}
         assert protocol in protocols[year]
+
+
+def test_stored_tests_are_those_of_the_stored_topics():
+    types = {"qid": str, "year": str}
+    per_topic = pd.read_csv(RESULTS / "systems_per_topic.csv", dtype=types)
+    stored = pd.read_csv(RESULTS / "systems_significance.csv", dtype=types)
+    tests = tabulate_significance(per_topic).reset_index(drop=True)
+    pd.testing.assert_frame_equal(stored, tests, rtol=0, atol=1.1e-6)  # rounded to six decimals

@@ -172,7 +172,7 @@ def tabulate_results(
     return {
         "systems": _tabulate_means(per_topic),
         "systems_per_topic": per_topic,
-        "systems_significance": _tabulate_significance(per_topic),
+        "systems_significance": tabulate_significance(per_topic),
     }
 
 
@@ -217,7 +217,8 @@ def _tabulate_means(per_topic: pd.DataFrame) -> pd.DataFrame:
     ]
 
 
-def _tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
+def tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `systems_significance` of `systems_per_topic`, see `tabulate_results`."""
     tables = []
     for year, rows in per_topic.groupby("year", sort=False):
         by_system = {
