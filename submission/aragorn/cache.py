@@ -15,10 +15,13 @@ import hashlib
 import io
 import logging
 import os
+import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,6 +50,7 @@ from aragorn.storage.recorded_files import compute_xxh3, find_intact, verify_che
 
 log = logging.getLogger(__name__)
 
+ENTRY_NAME = re.compile(r"[a-z][a-z0-9_-]*-[0-9a-f]{16}")
 CHECKSUM_SIZE = 16  # bytes
 CHECKSUMS_FILE = "checksums.json"
 
@@ -90,10 +94,7 @@ class Cache:
         unused = sorted(entries - self._used)
         if not unused:
             return ""
-        size = 0
-        for file in (file for path in unused for file in path.rglob("*")):
-            with suppress(OSError):  # another process may delete it meanwhile
-                size += file.lstat().st_size
+        size = sum(map(_measure_size, unused))
         count = pluralise(len(unused), "unused result")
         origin = (
             f"of other systems, inputs, checkpoints, settings or versions ({size / 1e6:.1f} MB)"
@@ -104,7 +105,44 @@ class Cache:
     def _locate(self, name: str, key: str) -> Path:
         path = self.path / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._used.add(path)
+        with suppress(OSError):  # absent, or the cache is read-only
+            os.utime(path, follow_symlinks=False)
         return path
+
+
+class Entry(NamedTuple):
+    """A result in a cache directory."""
+
+    path: Path
+    size: int  # bytes
+    age: float  # seconds since it was last used
+
+    @property
+    def name(self) -> str:
+        """Name without the hash of the key."""
+        return _get_name(self.path)
+
+
+def list_entries(directory: Path) -> list[Entry]:
+    """List the results in a cache directory, by path. Raises OutputError if it cannot be read."""
+    try:
+        paths = sorted(path for path in directory.iterdir() if ENTRY_NAME.fullmatch(path.name))
+        return [
+            Entry(path, _measure_size(path), time.time() - path.lstat().st_mtime) for path in paths
+        ]
+    except OSError as error:
+        fix = "pass the directory of --cache-dir"
+        raise OutputError(f"{directory}: cannot be read ({error.strerror}); {fix}") from None
+
+
+def prune(directory: Path, max_age: float) -> list[Entry]:
+    """Remove the results that were not used for `max_age` seconds, and return them. Raises
+    OutputError if another process uses the directory."""
+    with lock_directory(directory):
+        unused = [entry for entry in list_entries(directory) if entry.age > max_age]
+        for entry in unused:
+            remove(entry.path)
+    return unused
 
 
 class Parts:
@@ -275,6 +313,16 @@ def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
         raise build_unwritable_error(path, error) from None
     finally:
         remove(temporary)
+
+
+def _measure_size(path: Path) -> int:
+    """Return the size of an entry in bytes, without files that another process deletes
+    meanwhile."""
+    size = 0
+    for file in path.rglob("*"):
+        with suppress(OSError):
+            size += file.lstat().st_size
+    return size
 
 
 def _get_name(path: Path) -> str:

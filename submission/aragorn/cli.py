@@ -51,7 +51,7 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
             with as_system_errors(_iter_paths(args)):
                 parser.parse_args(argv, args)
                 args.argv = (sys.argv[1:] if argv is None else argv)[1:]
-                configure_logging()
+                configure_logging(args.quiet)
                 args.handler(args)
         except SubmissionError as error:
             print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
@@ -102,6 +102,7 @@ def add_commands(parent: "Commands", commands: Mapping[str, Command | Group]) ->
         else:
             parser = parent.add(name, partial(_execute, command), command.description)
             add_arguments(parser, command.options)
+            parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
 
 
 def _execute(command: Command, args: argparse.Namespace) -> None:

@@ -1,10 +1,14 @@
-"""Run the verbs `check`, `explain` and `systems`."""
+"""Run the verbs `check`, `explain`, `systems` and `cache`."""
 
+import json
 import sys
+from itertools import groupby
 from pathlib import Path
 
-from aragorn.errors import escape_unprintable
-from aragorn.verbs import CheckOptions, CheckpointOptions, ExplainOptions
+from aragorn.errors import escape_unprintable, pluralise
+from aragorn.verbs import CacheDirectoryOptions, CheckOptions, ExplainOptions, SystemsOptions
+
+SECONDS_PER_DAY = 86400
 
 # Imports are local, so that no verb waits for the modules of another.
 
@@ -37,7 +41,7 @@ def explain(options: ExplainOptions) -> None:
         print(explain(system, options.docnos, retrieval, sys.stdout.isatty()), end="")
 
 
-def list_systems(options: CheckpointOptions) -> None:
+def list_systems(options: SystemsOptions) -> None:
     """Print each system with its availability, description and formula."""
     from aragorn.pipeline.session import CheckpointStore
     from aragorn.systems.catalogue import SYSTEMS
@@ -47,12 +51,39 @@ def list_systems(options: CheckpointOptions) -> None:
     width = max(map(len, SYSTEMS))
     for system in SYSTEMS.values():
         missing_names = system.stage.find_missing_checkpoints(checkpoints)
-        availability = (
-            f"missing checkpoint {', '.join(missing_names)} in {directory}"
-            if missing_names
-            else "ready"
-        )
-        print(f"{system.name:{width}} {availability:14} {system.description}")
         formula = "" if missing_names else system.stage.format_formula(checkpoints)
+        if options.json:
+            fields = {
+                "system": system.name,
+                "description": system.description,
+                "missing_checkpoints": missing_names,
+                "formula": formula,
+            }
+            print(json.dumps(fields))
+            continue
+        availability = "ready"
+        if missing_names:
+            availability = f"missing checkpoint {', '.join(missing_names)} in {directory}"
+        print(f"{system.name:{width}} {availability:14} {system.description}")
         if formula:
             print(f"{'':{width}} {'':14} {formula}")
+
+
+def show_cache(options: CacheDirectoryOptions) -> None:
+    """Print number, size and age of the results in a cache by name, or remove unused ones."""
+    from aragorn.cache import list_entries, prune
+
+    if options.prune is not None:
+        removed = prune(options.directory, options.prune * SECONDS_PER_DAY)
+        size = sum(entry.size for entry in removed) / 1e6
+        print(f"removed {pluralise(len(removed), 'result')} ({size:.1f} MB)")
+        return
+    entries = list_entries(options.directory)
+    print(f"{'result':32} {'number':>6} {'MB':>10}  {'last used':>12}")
+    for name, group in groupby(entries, key=lambda entry: entry.name):
+        members = list(group)
+        size = sum(entry.size for entry in members) / 1e6
+        days = min(entry.age for entry in members) / SECONDS_PER_DAY
+        print(f"{name:32} {len(members):6} {size:10.1f}  {days:3.0f} days ago")
+    total = sum(entry.size for entry in entries) / 1e6
+    print(f"{'all':32} {len(entries):6} {total:10.1f}")

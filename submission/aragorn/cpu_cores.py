@@ -1,12 +1,12 @@
 """Count the CPU cores that this process may use."""
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil
 from pathlib import Path, PurePosixPath
-
-from joblib import cpu_count
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 CGROUPS_FILE = Path("/proc/self/cgroup")
@@ -17,8 +17,11 @@ CPU_CGROUP = re.compile(r"^[0-9]+:(|[^:]*\bcpu\b[^:]*):/*(.*)$", re.MULTILINE)
 def count_cpu_cores() -> int:
     """Return the number of cores in the affinity of this process, or the tightest CPU quota of its
     cgroups if that is lower."""
-    # joblib reads the quota of the root cgroup only
-    return int(min([cpu_count(), *_iter_quotas()]))
+    if sys.platform == "linux":
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return min([count, *_iter_quotas()])
 
 
 def _iter_quotas() -> Iterator[int]:

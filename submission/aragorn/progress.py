@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 from aragorn.errors import escape_unprintable
 
 
-def configure_logging() -> None:
-    """Log to stderr, unless logging is already configured."""
+def configure_logging(is_quiet: bool = False) -> None:
+    """Log to stderr, unless logging is already configured; if `is_quiet`, warnings and errors only,
+    and no progress."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    level = logging.WARNING if is_quiet else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 # level of messages that are shown even if those of level INFO are suppressed
@@ -73,7 +75,9 @@ def track_weighted(
 ) -> Iterator[T]:
     """Yield the items of (item, number of units) pairs and report progress towards `total` units;
     `unit` is a plural noun."""
-    if sys.stderr.isatty():
+    if not logging.getLogger().isEnabledFor(logging.INFO):
+        yield from (item for item, _ in items)
+    elif sys.stderr.isatty():
         from tqdm import tqdm  # here, because the import would slow down `--help`
 
         with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:

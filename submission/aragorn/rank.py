@@ -15,6 +15,7 @@ from aragorn.errors import (
     abbreviate_list,
     as_memory_errors,
     is_refusal,
+    pluralise,
 )
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
@@ -207,4 +208,4 @@ def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
     if errors:
         cause = f"systems failed: {', '.join(errors)} (see the errors above)"
         raise SystemsFailedError(f"{cause}; the other runs are in {output_dir}")
-    log.info("%d runs in %s", len(outcomes), output_dir)
+    log.info("%s in %s", pluralise(len(outcomes), "run"), output_dir)

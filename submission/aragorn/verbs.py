@@ -259,6 +259,23 @@ class IndexOptions(EngineOptions, ComputationOptions, InputOptions):
     )
 
 
+@dataclass(frozen=True)
+class SystemsOptions(CheckpointOptions):
+    """Options of `systems`."""
+
+    json: bool = option(False, help="print one JSON object per system")
+
+
+@dataclass(frozen=True)
+class CacheDirectoryOptions:
+    """Options of `cache`."""
+
+    directory: Path = argument("directory of --cache-dir", metavar="DIR")
+    prune: int | None = option(
+        None, help="remove the results that were not used in the last N days"
+    )
+
+
 COMMANDS = {
     "rank": Command(
         "rank documents for all topics and write one TREC run per system",
@@ -288,6 +305,11 @@ COMMANDS = {
     "systems": Command(
         "list systems with availability and description",
         "aragorn.commands:list_systems",
-        CheckpointOptions,
+        SystemsOptions,
+    ),
+    "cache": Command(
+        "list the results in a cache directory, or remove unused ones",
+        "aragorn.commands:show_cache",
+        CacheDirectoryOptions,
     ),
 }

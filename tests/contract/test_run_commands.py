@@ -1,6 +1,8 @@
 """Tests of commands on runs and documents: comparison of documents, labels of runs, directories of
 runs, checks of runs."""
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import yaml
 
 from aragorn.io.runs import read_run
 from aragorn.pipeline.component import Component
+from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT
 
 
@@ -128,3 +131,24 @@ def test_check_takes_several_runs_and_omits_checkpoints(flags, tmp_path, call):
     expected = (0, [True] * 3, False)
     assert (code, [f"OK     {run}" in output for run in runs], "checkpoint" in output) == expected
     assert "checkpoint knrm" in call("check", *flags[:4], "--run", *runs)[1]
+
+
+def test_quiet_logs_only_warnings_and_errors(tmp_path):
+    arguments = ["rank", "--system=dirichlet", "--quiet", "-o", tmp_path / "out"]
+    command = [sys.executable, "-m", "aragorn", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "submission")}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert (tmp_path / "out" / "run.txt").exists()
+
+
+def test_systems_are_listed_as_json(checkpoints, call):
+    code, output = call("systems", "--json", "--checkpoints", checkpoints)
+    rows = {
+        row["system"]: row for line in output.splitlines() if line for row in [json.loads(line)]
+    }
+    assert code == 0
+    assert [*rows] == [*SYSTEMS]
+    assert rows["knrm"]["missing_checkpoints"] == []
+    assert rows["fusion"]["missing_checkpoints"][0] == "bm25_arguments"
+    assert rows["bm25"]["description"] == SYSTEMS["bm25"].description

@@ -31,6 +31,7 @@ from aragorn.verbs import RankOptions
 from aragorn.versions import hash_package
 
 RunEntry = Mapping[str, Any]
+SPECIFICATION = "# ir_metadata, see https://www.ir-metadata.org/metadata/\n"
 
 
 def write_ir_metadata(
@@ -90,7 +91,7 @@ def write_ir_metadata(
     }
     replace_atomic(
         options.output_dir / METADATA_FILE,
-        yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128),
+        SPECIFICATION + yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=128),
     )
 
 

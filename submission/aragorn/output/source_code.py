@@ -6,17 +6,19 @@ import subprocess
 
 from aragorn.paths import PROJECT_DIR
 
+REMOTE_ADDRESS = re.compile(r"(?!file:|[/.])[^/]*:")  # rather than a directory of this machine
+
 
 def describe_source_code() -> dict[str, str]:
-    """Return `repository` and `commit` of the image or the clone: remote without credentials;
-    -dirty if files differ."""
+    """Return the `commit` of the image or the clone, with -dirty if files differ, and the
+    `repository`, without credentials, unless there is no remote one."""
     remote = re.sub(r"(://)([^/]*@)?([^?#]*).*", r"\1\3", _query_git("ls-remote", "--get-url"))
-    # without remotes, git returns "origin"
-    repository = remote if re.search("[:/]", remote) else PROJECT_DIR.as_uri()
-    return {
-        "repository": os.environ.get("ARAGORN_SOURCE") or repository,
-        "commit": os.environ.get("ARAGORN_REVISION") or _describe_commit(),
-    }
+    repository = os.environ.get("ARAGORN_SOURCE")
+    if not repository and REMOTE_ADDRESS.match(remote):
+        repository = remote
+    description = {"repository": repository} if repository else {}
+    description["commit"] = os.environ.get("ARAGORN_REVISION") or _describe_commit()
+    return description
 
 
 def _describe_commit() -> str:

@@ -92,7 +92,7 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"{quota}\n")
         (tmp_path / file).with_name("cpu.cfs_period_us").write_text("100000\n")
-    monkeypatch.setattr("aragorn.cpu_cores.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(8))
     monkeypatch.setattr("aragorn.cpu_cores.CGROUP_ROOT", tmp_path)
     monkeypatch.setattr("aragorn.cpu_cores.CGROUPS_FILE", tmp_path / "memberships")
     assert count_cpu_cores() == 8  # without the file

@@ -184,7 +184,8 @@ def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVe
         hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's hash is randomised per process
     )
     model.build_vocab(premises)
-    # gensim logs progress
+    # gensim logs progress; its log of events is for its developers
+    logging.getLogger("gensim.utils").setLevel(logging.WARNING)
     model.train(
         premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30
     )
