@@ -79,5 +79,5 @@ def test_processes_append_and_merge_side_by_side(store, monkeypatch):
 
 def test_unwritable_folder_raises_an_output_error(tmp_path):
     (tmp_path / "blocked").touch()
-    with pytest.raises(OutputError, match=r"blocked: .*; choose another directory"):
-        VectorStore(Parts(tmp_path / "blocked"), DIMENSION).append(KEYS, VECTORS)
+    with pytest.raises(OutputError, match=r"blocked/vectors: .*; choose another directory"):
+        VectorStore(Parts(tmp_path / "blocked" / "vectors"), DIMENSION).append(KEYS, VECTORS)
