@@ -98,14 +98,10 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
     """
     checkpoint, results = load_checkpoint(CHECKPOINT_DIR / "sbert"), []
     with open_retrieval(directory) as retrieval:
-        documents, docnos = (
-            retrieval.collection.documents,
-            retrieval.collection.documents.searchable_docnos,
-        )
-        encode, texts = (
-            partial(encode_shard, checkpoint, "premise", CPU),
-            _read_premises(documents, docnos[:TEXTS]),
-        )
+        documents = retrieval.collection.documents
+        docnos = retrieval.collection.documents.searchable_docnos
+        encode = partial(encode_shard, checkpoint, "premise", CPU)
+        texts = _read_premises(documents, docnos[:TEXTS])
         with _use_threads(1):
             worker = time_call(lambda: encode(texts)) * DENSE_SHARD_SIZE / len(texts)
         compute = partial(_return_zeros, len(encode(texts)) * DENSE_SHARD_SIZE // len(texts))

@@ -50,10 +50,8 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
 
     if ours() != baseline():
         raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
-    task, baseline_name = (
-        "BM25 of topics over the conclusions of a large corpus",
-        "rank-bm25's get_scores and argsort",
-    )
+    task = "BM25 of topics over the conclusions of a large corpus"
+    baseline_name = "rank-bm25's get_scores and argsort"
     return Benchmark(task, baseline_name, "topics", len(queries), ours, baseline, 50)
 
 
@@ -66,10 +64,8 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
     with open_retrieval(directory) as retrieval:
-        queries, docnos = (
-            retrieval.topics["query"].tolist(),
-            retrieval.collection.documents.searchable_docnos,
-        )
+        queries = retrieval.topics["query"].tolist()
+        docnos = retrieval.collection.documents.searchable_docnos
         collection = retrieval.collection.documents.read_texts(docnos).set_index(
             "docno", drop=False
         )
@@ -120,10 +116,8 @@ def measure_dense_search() -> Result:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     names = [f"{row:06}" for row in range(VECTORS)]
     with tempfile.TemporaryDirectory() as folder:
-        store, keys = (
-            VectorStore(Parts(Path(folder)), vectors.shape[1]),
-            [hash_text("premise", name) for name in names],
-        )
+        store = VectorStore(Parts(Path(folder)), vectors.shape[1])
+        keys = [hash_text("premise", name) for name in names]
         store.append(keys, vectors.astype(np.float16))
         rows = store.find(keys)  # maps the vectors
         index = DenseIndex(names, store.vectors, rows)

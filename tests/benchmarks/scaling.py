@@ -77,10 +77,8 @@ def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
         if isinstance(checkpoint.network, LatentRanker):
             continue
         pairs, ids = load_candidates(directory, checkpoint.tokeniser)
-        score, qids = (
-            partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint),
-            pairs["qid"].unique(),
-        )
+        score = partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint)
+        qids = pairs["qid"].unique()
         if checkpoint.network.token_unit == "words":
             samples = {
                 n: pairs[pairs["qid"].isin(qids[:n])]

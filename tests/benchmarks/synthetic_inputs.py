@@ -70,10 +70,8 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
     words from its conclusions.
     """
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
-    words, premises = (
-        np.array(" ".join(corpus["conclusion"].unique()).split()),
-        corpus["premise"].tolist(),
-    )
+    words = np.array(" ".join(corpus["conclusion"].unique()).split())
+    premises = corpus["premise"].tolist()
     conclusion_count = max(1, argument_count * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(conclusion_count)]
 

@@ -76,15 +76,11 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
     Raises:
         AssertionError: If the scores differ from the baseline's by more than 1e-5, or 0.1 on a GPU.
     """
-    checkpoint, device = (
-        load_checkpoint(CHECKPOINT_DIR / name),
-        "cuda" if is_gpu else CPU,
-    )
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+    device = "cuda" if is_gpu else CPU
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    pairs, lengths = (
-        list(zip(candidates["qid"], candidates["docno"], strict=True)),
-        checkpoint.tokeniser.lengths,
-    )
+    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
+    lengths = checkpoint.tokeniser.lengths
     network = deepcopy(checkpoint.network).to(device)
 
     def pad_texts(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
@@ -149,10 +145,8 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
             [forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)]
         )
 
-    ours, baseline = (
-        partial(encode, ranker.encode_batch, 2048),
-        partial(encode, ranker.encode, BATCH_SIZE),
-    )
+    ours = partial(encode, ranker.encode_batch, 2048)
+    baseline = partial(encode, ranker.encode, BATCH_SIZE)
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
     return Benchmark(
