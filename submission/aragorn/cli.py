@@ -102,7 +102,6 @@ def add_commands(parent: "Commands", commands: Mapping[str, Command | Group]) ->
         else:
             parser = parent.add(name, partial(_execute, command), command.description)
             add_arguments(parser, command.options)
-            parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
 
 
 def _execute(command: Command, args: argparse.Namespace) -> None:
@@ -130,6 +129,8 @@ class Commands:
         added."""
         parser = self._add_parser(name, description, aliases)
         parser.set_defaults(handler=handler)
+        help = "log warnings and errors only"
+        parser.add_argument("--quiet", action="store_true", help=help)
         return parser
 
     def _add_parser(
