@@ -99,18 +99,21 @@ def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, A
     Settings added since are not compared, except for the candidates of validation, which decide
     what the metrics mean.
     """
-    changes = []
-    current_values = json.loads(json.dumps(recipe))
     if "validation" in recipe:
         candidates = msgspec.to_builtins(read_candidate_settings(stored_recipe))
         stored_recipe = {**stored_recipe, "validation": candidates}
-    for key, value in stored_recipe.items():
-        fields = value.items() if isinstance(value, dict) else [(None, value)]
-        for field, old_value in fields:
-            new_value = (
-                current_values.get(key) if field is None else current_values.get(key, {}).get(field)
-            )
-            if key != "name" and new_value != old_value:
-                setting = key if field is None else f"{key}.{field}"
-                changes.append(f"{setting} was {old_value}, is now {new_value}")
-    return changes
+    current = _flatten(json.loads(json.dumps(recipe)))
+    return [
+        f"{setting} was {value}, is now {current.get(setting)}"
+        for setting, value in _flatten(stored_recipe).items()
+        if setting != "name" and current.get(setting) != value
+    ]
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by name, those of tables as TABLE.NAME."""
+    return {
+        f"{key}.{name}" if name else key: item
+        for key, value in settings.items()
+        for name, item in (value.items() if isinstance(value, dict) else [("", value)])
+    }

@@ -3,7 +3,6 @@
 import logging
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aragorn.errors import InputError
@@ -29,7 +29,7 @@ from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
 from aragorn.versions import describe_versions
 from aragorn_training.data.debates import read_topics
-from aragorn_training.data.work_directory import iter_rows
+from aragorn_training.data.work_directory import convert_table_errors, iter_rows
 
 VERSION = 1  # of the table made from the same corpus
 
@@ -169,30 +169,33 @@ def _split_argument(
         }
 
 
+def load_labels(work_dir: Path) -> dict[str, pd.DataFrame]:
+    """Load `docno` of the passages by document set, and whether a word matches the topic, the
+    conclusion or either (`both`)."""
+    file = get_passages_dir(work_dir) / PASSAGES
+    with convert_table_errors(file, work_dir, "passages"):
+        table = pq.read_table(file, columns=["docno", "judged", "pooled", "topic", "conclusion"])
+    labels = table.select(["docno", "judged", "pooled"]).to_pandas()
+    for name in ("topic", "conclusion"):
+        labels[name] = pc.list_value_length(table[name]).to_numpy() > 0
+    labels["both"] = labels["topic"] | labels["conclusion"]
+    unjudged = labels[~labels["judged"]]
+    return {"all": labels, "unjudged": unjudged, "unpooled": unjudged[~unjudged["pooled"]]}
+
+
 def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count the passages, and those without a relevant word, by document set and reference."""
-    passages: Counter[str] = Counter()
-    without_relevant_word: Counter[tuple[str, str]] = Counter()
-    variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
-    columns = ["topic", "conclusion", "judged", "pooled"]
-    for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
-        row_sets = [name for name in document_sets if is_in_document_set(row, name)]
-        passages.update(row_sets)
-        without_relevant_word.update(
-            key for key in variants if key[0] in row_sets and not get_relevant_words(row, key[1])
-        )
-    return pd.DataFrame(
-        {
-            "documents": name,
-            "reference": reference,
-            "passages": passages[name],
-            "empty": 100 * without_relevant_word[name, reference] / max(1, passages[name]),
-            "published": 100
-            * PUBLISHED_SAMPLES[name, reference][0]
-            / sum(PUBLISHED_SAMPLES[name, reference]),
-        }
-        for name, reference in variants
-    )
+    labels = load_labels(work_dir)
+    rows = [
+        (name, reference, len(labels[name]), (~labels[name][reference]).sum(), *published)
+        for (name, reference), published in PUBLISHED_SAMPLES.items()
+        if name in document_sets
+    ]
+    columns = ["documents", "reference", "passages", "empty", "published", "non_empty"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["empty"] = 100 * table["empty"] / table["passages"].clip(lower=1)
+    table["published"] = 100 * table["published"] / (table["published"] + table.pop("non_empty"))
+    return table
 
 
 def get_passages_dir(work_dir: Path) -> Path:
@@ -225,19 +228,10 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
 
 
 def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator[dict[str, Any]]:
-    """Yield a document set's passages, see SCHEMA, with those matching `reference` as `words`."""
+    """Yield a document set's passages, see SCHEMA, with `words`: those that match the topic, the
+    conclusion or either (`both`)."""
+    references = ("topic", "conclusion") if reference == "both" else (reference,)
+    excluding = {"all": (), "unjudged": ("judged",), "unpooled": ("judged", "pooled")}[document_set]
     for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
-        if is_in_document_set(row, document_set):
-            yield row | {"words": get_relevant_words(row, reference)}
-
-
-def is_in_document_set(row: dict[str, Any], document_set: str) -> bool:
-    """Return whether a passage is in a document set; unpooled: neither judged nor pooled."""
-    return document_set == "all" or not (
-        row["judged"] or (document_set == "unpooled" and row["pooled"])
-    )
-
-
-def get_relevant_words(row: dict[str, Any], reference: str) -> set[str]:
-    """Return the words of a passage that match its topic, its conclusion or either (`both`)."""
-    return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}
+        if not any(row[name] for name in excluding):
+            yield row | {"words": {word for name in references for word in row[name]}}

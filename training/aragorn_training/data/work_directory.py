@@ -30,9 +30,7 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
     """Create and lock the directory of a training run, beside which others may run."""
     if not directory.is_dir():
         raise build_not_found_error(directory, directory, "pairs")
-    run_dir = directory / "fit" / run_name
-    create_directory(run_dir)
-    with lock_directory(directory, shared=True), lock_directory(run_dir):
+    with open_folder(directory / "fit" / run_name, directory):
         yield
 
 

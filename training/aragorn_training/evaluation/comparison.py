@@ -194,9 +194,8 @@ def compare_measures(values_a: pd.DataFrame, values_b: pd.DataFrame) -> pd.DataF
 
     Returns:
         One row per measure: `n` topics, means `a` and `b`, the mean `difference` (second minus
-            first) with its 95 % bootstrap
-        interval `low high`, two-sided `p` of the paired randomisation test, and the numbers of
-        topics `better worse tied`.
+        first) with its 95 % bootstrap interval `low high`, two-sided `p` of the paired
+        randomisation test, and the numbers of topics `better worse tied`.
     """
     intervals = bootstrap_means(values_b - values_a)
     rows = {}

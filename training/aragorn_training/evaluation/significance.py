@@ -48,11 +48,10 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
 
     Returns:
         One row per run but the baseline, over topics with values of both: `n_topics`, `difference`
-            of means, two-sided p of
-        the paired t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker,
-        Allan, Carterette 2007), and both after Holm's correction for the number of tested runs
-        (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two topics and if no topic
-        differs; `p_t` also for constant differences, which have no variance.
+        of means, two-sided p of the paired t-test (`p_t`) and the paired randomisation test
+        (`p_randomisation`; Smucker, Allan, Carterette 2007), and both after Holm's correction for
+        the number of tested runs (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two
+        topics and if no topic differs; `p_t` also for constant differences, which have no variance.
     """
     rows = {}
     for name, column in values.items():

@@ -139,50 +139,41 @@ class FusionEvaluation:
             over N_REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
             `learners`: the fusion with each learner, ridge regression first.
         """
-        full = self.full_variant
-        features = self.recipe.feature_names
-        repetitions = range(1, N_REPETITIONS + 1)
+        full, features = self.full_variant, self.recipe.feature_names
         ablations = {self.name: full}
         for feature in features:
             subset = tuple(name for name in features if name != feature)
-            # a remaining member adds documents to the pool
             if any(self.recipe.members.get(name) for name in subset):
                 ablations[feature] = Variant(subset)
-        extensions = {self.name: full} | {
-            name: Variant((*features, name)) for name in self.recipe.candidates
-        }
-        tables = {
-            "ablation": {name: [variant] for name, variant in ablations.items()},
-            "ablation_repeated": {
-                name: [variant._replace(repetition=n) for n in repetitions]
-                for name, variant in ablations.items()
-            },
-            "candidates": {name: [variant] for name, variant in extensions.items()},
-            "learners": {
-                name: [full._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)
-            },
-        }
-        variants = dict.fromkeys(
-            variant for rows in tables.values() for group in rows.values() for variant in group
-        )
+        rows = [("ablation", *row) for row in ablations.items()]
+        rows += [
+            ("ablation_repeated", name, variant._replace(repetition=n))
+            for name, variant in ablations.items()
+            for n in range(1, N_REPETITIONS + 1)
+        ]
+        rows.append(("candidates", self.name, full))
+        rows += [
+            ("candidates", name, Variant((*features, name))) for name in self.recipe.candidates
+        ]
+        learners = (RIDGE, *self.recipe.comparison)
+        rows += [("learners", name, full._replace(learner=name)) for name in learners]
         results = map_cached(
             self._evaluate_variant,
-            list(variants),
+            list(dict.fromkeys(variant for *_, variant in rows)),
             self.retrieval.session.cache.path,
             name=f"fusion-{self.name}",
             key=self.cache_key,
             result_type=np.ndarray,
         )
-        frames = {
-            variant: pd.DataFrame(values, self.topics, list(HEADLINE_MEASURES))
-            for variant, values in results.items()
-        }
+        frames: dict[str, dict[str, list[pd.DataFrame]]] = {}
+        for table, name, variant in rows:
+            frame = pd.DataFrame(results[variant], self.topics, list(HEADLINE_MEASURES))
+            frames.setdefault(table, {}).setdefault(name, []).append(frame)
         return {
             table: {
-                name: pd.concat([frames[item] for item in group]).groupby(level=0).mean()
-                for name, group in rows.items()
+                name: pd.concat(group).groupby(level=0).mean() for name, group in groups.items()
             }
-            for table, rows in tables.items()
+            for table, groups in frames.items()
         }
 
     def _evaluate_variant(self, variant: Variant) -> np.ndarray:

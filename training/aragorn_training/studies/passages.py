@@ -9,10 +9,9 @@ from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.text.index_terms import TermAnalyser
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.term_weighting import (
-    PASSAGES,
     PUBLISHED_SAMPLES,
     find_matching_words,
-    get_passages_dir,
+    load_labels,
     read_passages_manifest,
 )
 from aragorn_training.options import CorpusOptions, StudyOptions
@@ -36,10 +35,9 @@ def run(options: Options) -> pd.DataFrame:
 
     Returns:
         One row per selection of arguments, document set and reference: `arguments` (LONG: as
-            prepared; WITH_TOPIC: also with
-        a topic; ALL: with each shorter argument as a passage, of the document set `all` only),
-        `documents reference passages`; `empty` and `at_least_one`, the passages without and with a
-        relevant word; `empty_percent`.
+        prepared; WITH_TOPIC: also with a topic; ALL: with each shorter argument as a passage, of
+        the document set `all` only), `documents reference passages`; `empty` and `at_least_one`,
+        the passages without and with a relevant word; `empty_percent`.
 
     Raises:
         InputError: If the passages are missing, or were prepared without qrels or runs.
@@ -49,15 +47,10 @@ def run(options: Options) -> pd.DataFrame:
     documents = read_documents(files)
     topics = read_topics(files)
     stems = TermAnalyser("porter")
-    passages = pd.read_parquet(get_passages_dir(options.work_dir) / PASSAGES)
-    long = pd.DataFrame(
-        {"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["pooled"]}
-    )
-    long["topic"] = passages["topic"].str.len() > 0
-    long["conclusion"] = passages["conclusion"].str.len() > 0
+    document_sets = load_labels(options.work_dir)
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
     references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
-    short = pd.DataFrame(
+    short_labels = pd.DataFrame(
         {
             name: [
                 bool(find_matching_words(*texts, stems))
@@ -66,31 +59,26 @@ def run(options: Options) -> pd.DataFrame:
             for name, reference in references.items()
         }
     )
-    document_sets = {
-        "all": long,
-        "unjudged": long[~long["judged"]],
-        "unpooled": long[~(long["judged"] | long["pooled"])],
-    }
+    short_labels["both"] = short_labels.any(axis=1)
     selections = {(LONG, name): table for name, table in document_sets.items()}
     selections |= {
         (WITH_TOPIC, name): table[table["docno"].map(topics) != ""]
         for name, table in document_sets.items()
     }
-    selections[ALL, "all"] = pd.concat([long, short])
+    selections[ALL, "all"] = pd.concat([document_sets["all"], short_labels])
     return pd.DataFrame(
         [
             {"arguments": arguments, "documents": name, "reference": reference}
-            | _count(table, reference)
+            | _count(table[reference])
             for (arguments, name), table in selections.items()
             for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
         ]
     )
 
 
-def _count(table: pd.DataFrame, reference: str) -> dict[str, float]:
-    is_relevant = table["topic"] | table["conclusion"] if reference == "both" else table[reference]
+def _count(is_relevant: pd.Series) -> dict[str, float]:
     n_relevant = int(is_relevant.sum())
-    n = len(table)
+    n = len(is_relevant)
     return {
         "passages": n,
         "empty": n - n_relevant,

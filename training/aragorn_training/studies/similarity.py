@@ -43,9 +43,8 @@ def run(options: Options) -> pd.DataFrame:
 
     Returns:
         One row per term and similarity: `term similarity conclusions`; the mean similarities of
-            pairs with the term (`related`)
-        and of pairs of which one has it (`unrelated`); and `auc`, the probability that the former
-        is the more similar one.
+        pairs with the term (`related`) and of pairs of which one has it (`unrelated`); and `auc`,
+        the probability that the former is the more similar one.
 
     Raises:
         InputError: If fewer than two conclusions, or all, contain a term, or if word vectors are

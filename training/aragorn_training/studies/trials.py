@@ -137,9 +137,8 @@ def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
 
     Returns:
         Rows of COLUMNS: one per measure of each validation (`row` is CURVE, on the queries that
-            select the checkpoint), of the
-        selected network (SELECTED, on all validation items), and of each baseline (`row` is its
-        name).
+        select the checkpoint), of the selected network (SELECTED, on all validation items), and of
+        each baseline (`row` is its name).
     """
     curve = metrics["log"]
     network = trial.recipe.network_class.get_name()

@@ -116,14 +116,14 @@ def run(options: Options) -> Result:
     rows: table.Rows = []
     panels: list[LengthPanel] = []
     for name, runner in runners.items():
-        cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
+        folds = table.group_folds(scores, name)
         setting_embeddings = np.concatenate(
             [embeddings[data_set] for data_set in runner.setting.data_sets]
         )
-        networks = _collect_scores(runner, cell_scores, setting_embeddings)
+        networks = _collect_scores(runner, folds, setting_embeddings)
         rows += [
             *table.tabulate_test_sets(name, runner, networks),
-            *table.tabulate_dev(name, runner, cell_scores),
+            *table.tabulate_dev(name, runner, folds),
         ]
         if name == RERANKING_SETTING:
             rows += table.tabulate_reranking(runner, networks)
@@ -180,7 +180,7 @@ def _score_by_ridge(
 
 
 def _collect_scores(
-    runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
+    runner: SettingRunner, folds: table.ScoresByFold, embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, baselines and ensembles included: (rows,) per seed."""
     train_masks = [runner.mask_split(fold, "train") for fold in range(runner.setting.n_folds)]
@@ -191,21 +191,19 @@ def _collect_scores(
         LENGTH: [count_argument_words(runner.table)],
         UNTRAINED: [ridge],
     }
-    by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
-    for cell, scores in cell_scores.items():  # cells are ordered by fold
-        by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
-    for members in by_seed.values():
-        for name, fold_scores in members.items():
-            networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
-        if runner.setting.has_all_losses:
-            published_members = table.PUBLISHED_ENSEMBLES[runner.setting.train_data]
-            for name, losses, is_standardised in (
-                (ENSEMBLE, LISTWISE, False),
-                (f"{ENSEMBLE} (standardised)", LISTWISE, True),
-                (table.PUBLISHED_ENSEMBLE, published_members, False),
-            ):
-                member_scores = [
-                    runner.combine_test_scores(members[loss], is_standardised) for loss in losses
-                ]
-                networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
+    for (name, _), fold_scores in folds.items():
+        networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
+    if not runner.setting.has_all_losses:
+        return networks
+    published_members = table.PUBLISHED_ENSEMBLES[runner.setting.train_data]
+    for seed in dict.fromkeys(seed for _, seed in folds):
+        for name, losses, is_standardised in (
+            (ENSEMBLE, LISTWISE, False),
+            (f"{ENSEMBLE} (standardised)", LISTWISE, True),
+            (table.PUBLISHED_ENSEMBLE, published_members, False),
+        ):
+            member_scores = [
+                runner.combine_test_scores(folds[loss, seed], is_standardised) for loss in losses
+            ]
+            networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

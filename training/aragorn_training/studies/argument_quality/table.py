@@ -34,6 +34,8 @@ COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds"
 
 # test scores (rows,) of each seed by network; NaN if untested
 ScoresByNetwork = dict[str, list[np.ndarray]]
+# scores (rows,) of each fold's network by network and seed
+ScoresByFold = dict[tuple[str, int], list[np.ndarray]]
 Rows = list[dict[str, object]]
 
 
@@ -51,28 +53,33 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
     return rows
 
 
-def tabulate_dev(
-    setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]
-) -> Rows:
+def group_folds(scores_by_cell: Mapping[Cell, np.ndarray], setting: str) -> ScoresByFold:
+    """Group the scores of a setting's cells, which are ordered by fold."""
+    folds: ScoresByFold = {}
+    for cell, scores in scores_by_cell.items():
+        if cell.setting == setting:
+            folds.setdefault((cell.network, cell.seed), []).append(scores)
+    return folds
+
+
+def tabulate_dev(setting: str, runner: SettingRunner, folds: ScoresByFold) -> Rows:
     """Tabulate each network's mean Spearman correlation over the dev topics of all folds."""
-    by_network: dict[str, dict[int, list[float]]] = {}
-    for cell, cell_scores in scores_by_cell.items():
-        mask = runner.mask_split(cell.fold, "dev")
-        labels = runner.table["score"].to_numpy()[mask]
-        scores = cell_scores[mask]
-        values = [
-            correlate(labels[rows], scores[rows])["Spearman"]
-            for rows in group_rows_by_topic(runner.table[mask])
-        ]
-        by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for (network, _), fold_scores in folds.items():
+        values = []
+        for fold, scores in enumerate(fold_scores):
+            dev = runner.table.assign(predicted=scores)[runner.mask_split(fold, "dev")]
+            labels, predictions = dev["score"].to_numpy(), dev["predicted"].to_numpy()
+            values += [
+                correlate(labels[rows], predictions[rows])["Spearman"]
+                for rows in group_rows_by_topic(dev)
+            ]
+        frames.setdefault(network, []).append(pd.DataFrame({DEV_SPEARMAN: values}))
     data = " and ".join(runner.setting.train_data)
     return [
         row
-        for network, seeds in by_network.items()
-        for row in _tabulate_measures(
-            (setting, data, "", network),
-            [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()],
-        )
+        for network, seeds in frames.items()
+        for row in _tabulate_measures((setting, data, "", network), seeds)
     ]
 
 

@@ -18,9 +18,9 @@ from aragorn.storage.checkpoint_directory import PROVENANCE
 from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
+from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
-from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.options import (
     CheckpointOptions,
@@ -39,6 +39,19 @@ FILE = ""
 DIGITS = 6
 YEAR = ("YEAR", "QRELS", "RUN_DIR")
 TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
+# names of the columns of `evaluation.tables`
+COLUMNS = {
+    "qrels": "year",
+    "run": "system",
+    "n_topics": "n",
+    "ci_low": "low",
+    "ci_high": "high",
+    "p_randomisation": "p",
+    "p_randomisation_holm": "p_holm",
+}
+MEANS_COLUMNS = ("system", "family", "protocol", "year", "measure", "n", "mean", "low", "high")
+TOPIC_COLUMNS = ("system", "protocol", "year", "qid")
+TEST_COLUMNS = ("system", "year", "measure", "n", "difference", "p", "p_holm")
 # the length exponent of its member snrm is selected on the tuning year
 SELECTED_SYSTEMS = ("ensemble",)
 
@@ -142,38 +155,61 @@ def tabulate_results(
         ", ".join(test.year for test in tests),
     )
     docnos = retrieval.collection.documents.read_all_docnos() - excluded
-    topics = []
+    protocols = {}
+    values: dict[str, dict[str, pd.DataFrame]] = {}
     for year in (*tests, tuning):
         qrels = read_qrels(year.qrels, docnos)
         for system in systems:
             is_tuned = year is tuning and nested.get_tuning(system.name) is not None
             if is_tuned and excluded:
                 continue
-            values = nested.evaluate(system.name) if is_tuned else None
+            table = nested.evaluate(system.name) if is_tuned else None
             protocol = NESTED
-            if values is None:
+            if table is None:
                 run = read_run(find_system_run(year.runs, system.name))
                 run = (
                     exclude_documents(run, excluded, f"{year.year}, {system.name}")
                     if excluded
                     else run
                 )
-                values = evaluate_run(run, qrels)
+                table = evaluate_run(run, qrels)
                 protocol = (
                     SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
                 )
             if protocol == HELD_OUT:
                 require_held_out(system, year.qrels, retrieval.session.checkpoints.directory)
-            table = values[[*MEASURES]].rename_axis("qid").reset_index()
-            topics.append(table.assign(system=system.name, protocol=protocol, year=year.year))
-    per_topic = pd.concat(topics)[["system", "protocol", "year", "qid", *MEASURES]]
+            values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
+            protocols[year.year, system.name] = protocol
+
+    def label(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+        table = table.reset_index().rename(columns=COLUMNS)
+        keys = zip(table["year"], table["system"], strict=True)
+        families = [SYSTEMS[name].stage.family for name in table["system"]]
+        labels = {"protocol": [protocols[key] for key in keys], "family": families}
+        return table.assign(**labels)[[*columns]]
+
+    means = label(tables.tabulate_means(values), MEANS_COLUMNS)
     if excluded:
-        return {"systems_excluded": _tabulate_means(per_topic)}
+        return {"systems_excluded": means}
+    per_topic = label(tables.tabulate_topics(values), [*TOPIC_COLUMNS, *MEASURES])
     return {
-        "systems": _tabulate_means(per_topic),
+        "systems": means,
         "systems_per_topic": per_topic,
         "systems_significance": tabulate_significance(per_topic),
     }
+
+
+def tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `systems_significance` of `systems_per_topic`, see `tabulate_results`."""
+    values = {
+        str(year): {
+            str(system): table.set_index("qid")[[*TESTED_MEASURES]]
+            for system, table in rows.groupby("system", sort=False)
+        }
+        for year, rows in per_topic.groupby("year", sort=False)
+    }
+    tests = tables.tabulate_significance(values, BASELINE).reset_index()
+    return tests.rename(columns=COLUMNS)[[*TEST_COLUMNS]]
 
 
 def find_system_run(directory: Path, system: str) -> Path:
@@ -197,42 +233,3 @@ def require_held_out(system: System, qrels: Path, checkpoints: Path) -> None:
                 f"{file}: contains {qrels.name}, so {system.name} is not held-out; use the qrels "
                 "of another year"
             )
-
-
-def _tabulate_means(per_topic: pd.DataFrame) -> pd.DataFrame:
-    tables = []
-    for (year, system, protocol), rows in per_topic.groupby(
-        ["year", "system", "protocol"], sort=False
-    ):
-        means = bootstrap_means(rows[[*MEASURES]]).rename(
-            columns={"ci_low": "low", "ci_high": "high"}
-        )
-        table = means.assign(n=rows[[*MEASURES]].notna().sum()).rename_axis("measure").reset_index()
-        family = SYSTEMS[str(system)].stage.family
-        tables.append(
-            table.assign(system=str(system), family=family, protocol=str(protocol), year=str(year))
-        )
-    return pd.concat(tables)[
-        ["system", "family", "protocol", "year", "measure", "n", "mean", "low", "high"]
-    ]
-
-
-def tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `systems_significance` of `systems_per_topic`, see `tabulate_results`."""
-    tables = []
-    for year, rows in per_topic.groupby("year", sort=False):
-        by_system = {
-            str(system): table.set_index("qid")
-            for system, table in rows.groupby("system", sort=False)
-        }
-        for measure in TESTED_MEASURES:
-            tests = compare_with_baseline(
-                {name: table[measure] for name, table in by_system.items()}, BASELINE
-            )
-            tables.append(
-                tests.rename_axis("system").reset_index().assign(year=str(year), measure=measure)
-            )
-    columns = {"n_topics": "n", "p_randomisation": "p", "p_randomisation_holm": "p_holm"}
-    return pd.concat(tables).rename(columns=columns)[
-        ["system", "year", "measure", "n", "difference", "p", "p_holm"]
-    ]
