@@ -17,6 +17,7 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
+from aragorn_training.report import topics
 from tests.browser import CHARTS_ARE_DRAWN, find_browser, open_browser
 from tests.conftest import ParsedPage, copy_with_topics
 
@@ -229,8 +230,19 @@ def test_report_of_two_teams_with_gzipped_runs(copy, capsys):
     assert "second run of bm25 with topic 1; keep one of them" in capsys.readouterr().err
 
 
-def test_report_of_two_years(copy):
-    """The runs of topic 3 are in another directory than those of the others, with other qrels."""
+def test_long_texts_are_cut(copy, monkeypatch):
+    html = read_report(copy)
+    assert " …</p>" not in html
+    monkeypatch.setattr(topics, "MAX_CHARACTERS", 0)
+    monkeypatch.setattr(topics, "MIN_LENGTH", 10)
+    assert report(copy) == 0
+    texts = re.findall('<p class="text">(.*?)</p>', read_report(copy), re.DOTALL)
+    assert len(texts) == html.count('<p class="text">')
+    assert {text[10:] for text in texts} == {" …"}
+
+
+def split_years(copy):
+    """Write runs and qrels of topic 3 to another directory than those of the others."""
     lines = (copy / "qrels").read_text().splitlines(keepends=True)
     for year in ("old", "new"):
         (copy / year).mkdir()
@@ -241,6 +253,10 @@ def test_report_of_two_years(copy):
             run = (copy / "out" / name).read_text().splitlines(keepends=True)
             chosen = [line for line in run if line.startswith("3 ") == is_new]
             (copy / year / name).write_text("".join(chosen))
+
+
+def test_report_of_two_years(copy):
+    split_years(copy)
     assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
     html = read_report(copy, "old")
     assert html.count('<details class="topic"') == 3
@@ -324,6 +340,19 @@ def test_cell_of_heat_map_shows_value_and_opens_documents(opened, report_dir):
     after = opened.evaluate(f"{sections}.map(section => section.firstChild.textContent)")
     assert after == [system for system in systems if system != "gru"]
     assert opened.problems == []
+
+
+def test_heat_map_of_two_years_selects_one(browser, copy):
+    split_years(copy)
+    assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
+    browser.open(copy / "old" / "report.html", 1100)
+    browser.wait(CHARTS_ARE_DRAWN)
+    cells = "document.querySelectorAll('#heat-map .mark-rect.role-mark path').length"
+    assert browser.evaluate(cells) == 2 * 2  # topics and systems
+    select = "document.querySelector('#heat-map select')"
+    browser.evaluate(f"{select}.value = 'new', {select}.dispatchEvent(new Event('change'))")
+    browser.wait(f"{cells} == 2")
+    assert browser.problems == []
 
 
 def test_legend_selects(opened):

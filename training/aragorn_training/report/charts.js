@@ -3,7 +3,6 @@ const ROW_HEIGHT = 17; // pixels
 const isNarrow = innerWidth < 600;
 const COLOURS = ["#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280"];
 const DASHES = [[1, 0], [6, 2], [2, 2]];
-const SHADES = ["#0b4f8a", "#8fb8de", "#d9d9d9"];
 const SHARE = { domain: [0, 1], scheme: "yellowgreenblue" };
 const CORRELATION = { domain: [-1, 1], scheme: "purplegreen" };
 
@@ -45,10 +44,8 @@ function drawTopics({ topics, systems, measure }) {
   const qrels = distinct(topics, "qrels");
   const bind = qrels.length > 1 ? { input: "select", options: qrels, name: "Judgments: " } : undefined;
   const hardestFirst = { field: "value", op: "mean", order: "ascending" };
-  const tooltip = [
-    number("value", { format: ".3f", title: measure }),
-    number("difference", { format: "+.3f", title: "against the baseline" }),
-  ];
+  const difference = number("difference", { format: "+.3f", title: "against the baseline" });
+  const tooltip = [number("value", { format: ".3f", title: measure }), difference];
   return drawHeatMap(topics, "topic", systems, hardestFirst, SHARE, tooltip, {
     params: [{ name: "judgments", value: qrels[0], bind }],
     transform: [{ filter: "datum.qrels === judgments" }],
@@ -76,7 +73,7 @@ function drawCandidates({ candidates }) {
   return draw(rows, 220, { type: "bar", stroke: "white" }, {
     x: name("qid", { sort: distinct(rows, "qid"), title: "topic" }),
     y: number("n", { title: "relevant documents" }),
-    color: name("found", { scale: { domain, range: SHADES } }),
+    color: name("found", { scale: { domain, range: ["#0b4f8a", "#8fb8de", "#d9d9d9"] } }),
     order: number("position"),
     tooltip: [name("qid", { title: "topic" }), name("found", { title: "retrieved" }), number("n")],
   });

@@ -122,7 +122,7 @@ def _collect_data(
     qrels = pd.concat([evaluation.qrels for evaluation in evaluations])
     qrels = qrels.drop_duplicates(["qid", "docno"])
     sections = {
-        topic.qid: (number, f"{topic.qid} {topic.title}") for number, topic in enumerate(topics, 1)
+        topic.qid: (row, f"{topic.qid} {topic.title}") for row, topic in enumerate(topics, 1)
     }
     values = pd.concat([evaluation.list_values() for evaluation in evaluations])
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
@@ -144,9 +144,7 @@ def _collect_data(
         "data": Markup(text),
         "recall": recall.pivot(index="system", columns="depth", values="recall").loc[systems],
         "similarity": {
-            name: similarity.pivot(index="system", columns="other", values=name).loc[
-                clustered, clustered
-            ]
+            name: similarity.pivot(index="system", columns="other", values=name)
             for name in SIMILARITIES.values()
         },
         "has_curves": len(tables["curves"]) > 0,

@@ -84,9 +84,8 @@ class Evaluation:
     def other_means(self) -> pd.DataFrame:
         """Means of further measures (columns) by system."""
         names = [name for name in ALL_MEASURES if name not in (*HEADLINE_MEASURES, JUDGED)]
-        return pd.DataFrame(
-            {system: table[names].mean() for system, table in self.values.items()}
-        ).T
+        means = {system: table[names].mean() for system, table in self.values.items()}
+        return pd.DataFrame(means).T
 
 
 def compute_recall(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Describe the topics of a report: their top documents by system, with judgments and texts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ def describe_topics(
         for qid in titles
         if qid in by_topic
     }
-    texts = _read_texts(dataset, {docno for docnos in pooled.values() for docno in docnos}, fix)
+    texts = _read_texts(dataset, [docno for docnos in pooled.values() for docno in docnos], fix)
     topics = []
     for qid, docnos in pooled.items():
         qrels = by_topic[qid].qrels.query("qid == @qid")
@@ -81,7 +81,7 @@ def describe_topics(
     return topics
 
 
-def _read_texts(dataset: Dataset, docnos: Collection[str], fix: str) -> dict[str, tuple[str, str]]:
+def _read_texts(dataset: Dataset, docnos: list[str], fix: str) -> dict[str, tuple[str, str]]:
     """Return conclusion and premise by docno, long premises cut so that all have MAX_CHARACTERS."""
     table = dataset.documents[dataset.documents["docno"].isin(docnos)]
     if missing := sorted({*docnos} - {*table["docno"]}):
