@@ -13,7 +13,7 @@ from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
 GOLDEN = {
-    "documents": "0f5c10cc3ba0b4ee", "enriched-deepct": "e60982ec03a326b7", "rows": "cd93d211a3637662",
+    "documents": "0f5c10cc3ba0b4ee", "enriched-deepct": "e60982ec03a326b7", "rows": "bfeadfba1a1aeb6b",
     "terms": "8081bd5306c7ffc0", "terms-deepct": "c4fd7e163684e1b0",
 }  # fmt: skip
 RANKINGS = {
