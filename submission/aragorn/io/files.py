@@ -43,9 +43,10 @@ MIN_LINE_COST = 32
 # Unicode categories of characters that ids must not contain, as they would corrupt run files or be
 # invisible: control, format, surrogate, separators
 INVALID_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
-# invisible characters of other categories: fillers, joiners and variation selectors
+# invisible characters of other categories: blanks, fillers, joiners and variation selectors
 INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U0001d159"
+    "\U000e0100-\U000e01ef]"
 )
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 SYNTAX_ERROR = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")

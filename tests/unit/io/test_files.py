@@ -20,6 +20,7 @@ INVALID = {
     "word joiner": "\u2060", "mark of direction": "\u202e", "Arabic letter mark": "\u061c", "byte order mark": "\ufeff",
     "annotation anchor": "\ufff9", "tag A": "\U000e0041", "variation selector": "\ufe0f", "selector 17": "\U000e0100",
     "grapheme joiner": "\u034f", "Hangul filler": "\u3164", "Mongolian selector": "\u180b", "musical format": "\U0001d173",
+    "Braille blank": "\u2800", "object replacement": "\ufffc", "musical null": "\U0001d159",
 }  # fmt: skip
 VALID = ("a", "ä", "a\u0301", "東京", "а", "😀", "#1", "~!", "١", "x" * 300)  # noqa: RUF001 Cyrillic a
 
