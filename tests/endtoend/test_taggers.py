@@ -28,7 +28,7 @@ from aragorn_training.tasks import load_recipe
 from tests.conftest import UNTRAINED, argv, assert_runs, format_run_lines, make_argument
 from tests.unit.training.data.tagging_files import write_tagged
 
-pytestmark = pytest.mark.usefixtures("block_network")
+pytestmark = pytest.mark.usefixtures("block_network", "without_plots")
 
 TARGER_RECIPE = """tagger = "targer"
 max_terms = 40
@@ -52,13 +52,12 @@ micro_batch_size = 3
 """
 TAGGING = TARGER_RECIPE[TARGER_RECIPE.index("[tagging]") : TARGER_RECIPE.index("[training]")]
 LANGUAGE_MODEL = '[language_model]\nvectors = "word2vec"\nnegative_samples = 20\n'
-LANGUAGE_RECIPE = TARGER_RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace(
-    "longest = 12", "longest = 30"
-)
+LANGUAGE_RECIPE = TARGER_RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace("epochs = 8", "epochs = 3")
+LANGUAGE_RECIPE = LANGUAGE_RECIPE.replace("longest = 12", "longest = 30")
 
 
 @pytest.fixture(scope="module")
-def work(prepared_work_dir, tmp_path_factory):
+def work(prepared_work_dir, without_plots, tmp_path_factory):
     """Prepare tagged documents and word vectors, and train the language model and the tagger;
     return the working directory."""
     directory = tmp_path_factory.mktemp("tagging")
