@@ -108,12 +108,13 @@ def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures):
         figure = validation.loc[key].to_dict()
         assert rows[system][1:3] == [figure["theirs"], format_ours(figure)]
         assert rows[system][4] == figure["verdict"]
-    settings = read_results("settings").set_index(["name", "key"])["value"]
-    shipped = [
-        settings[name, "validation.MAP@20"] for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
-    ]
-    message = f"{min(shipped):.1f} to {max(shipped):.1f}"
-    assert message in rows["encoder of the BERT networks, untrained"][3]
+    table = pd.read_csv(RESULTS / "candidates.csv").query("pool == 'collection'")
+    candidates = table[table["rule"] == "random"].set_index("scorer")["MAP@20"]
+    assert (
+        rows["encoder of the BERT networks, untrained"][3]
+        == f"{candidates['encoder, untrained']} (random candidates)"
+    )
+    assert rows["BERT + KNRM, split candidates"][3].startswith(f"{candidates['cedr_knrm']} (")
 
 
 def test_settings_that_differ_are_read_from_recipes_and_checkpoints(monkeypatch):
