@@ -245,6 +245,12 @@ class QueryOptions(ComputationOptions, CacheOptions, InputOptions):
         nargs="?",
         const=8040,
     )
+    hosts: tuple[str, ...] = option(
+        (),
+        "--host",
+        help="host name that the page answers to besides localhost, e.g. of a proxy; repeatable",
+        metavar="NAME",
+    )
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Tests of the search page: the server's responses, and the page in a browser."""
 
+import html
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from http.client import HTTPConnection
 from socket import create_connection
 from threading import Thread
@@ -14,9 +16,13 @@ import pytest
 
 from aragorn.engine.base import CPU
 from aragorn.errors import UsageError
+from aragorn.explanation import Explanation
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore
+from aragorn.search.page import PageParams, render_results
+from aragorn.search.results import SearchResults
+from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
 from tests.conftest import ROOT, SAMPLE, open_searcher
@@ -68,7 +74,7 @@ def test_home_page_is_served_on_loopback(server, fetch):
     assert fetch(method="HEAD")[::2] == (200, "")
     assert 'value="dirichlet" checked' in text
     assert (
-        f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>'
+        f'<a href="?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>'
         in text
     )
 
@@ -208,3 +214,40 @@ def test_command_serves_until_it_is_stopped(signum, code, message, tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_titles_are_marked_and_more_results_are_one_link_away(fetch):
+    _, _, text = fetch(build_url(system="dirichlet"))
+    titles = re.findall(r'class="conclusion">(.*?)</span>', text)
+    assert len(titles) == 5
+    assert sum("<mark>zoos</mark>" in title.lower() for title in titles) >= 2
+    [link] = map(html.unescape, re.findall(r'<a href="([^"]*)">More results</a>', text))
+    assert link == f"?{build_url(system='dirichlet', depth='10')[2:]}#dirichlet-5"
+    _, _, text = fetch("/" + link.split("#")[0])
+    assert (text.count("<article"), 'id="dirichlet-5"' in text) == (10, True)
+    assert "More results" not in fetch(build_url(system="dirichlet", depth="20"))[2]
+
+
+def test_all_links_are_relative_so_that_a_proxy_may_add_a_path(fetch):
+    for path in ("/", build_url()):
+        for link in re.findall(r'(?:href|action|src)="([^"]*)"', fetch(path)[2]):
+            assert link.startswith(("?", "./", "style.css", "data:,")), link
+
+
+def test_explanation_without_contributions_says_so(server):
+    system = get_system("dirichlet")
+    [results] = server.searcher.search("zoos", [system], SearchOptions(1)).system_results
+    hit = replace(results.hits[0], explanation=Explanation(0.0, [], "sum over query terms"))
+    page = SearchResults("zoos", [replace(results, hits=[hit])], 0.1)
+    text = render_results(server.site, PageParams("zoos", ("dirichlet",)), page, 461)
+    assert "No term of the query matches." in text
+
+
+def test_further_host_names_are_answered_if_the_user_names_them(server):
+    hosts = ("args.example.org", "args.example.org:8040", "ARGS.example.org", "other.org")
+    system = [get_system("bm25")]
+    with SearchServer(
+        server.searcher, Dataset(SAMPLE), system, 5, 0, ["Args.example.org"]
+    ) as other:
+        assert [other.is_allowed(host) for host in hosts] == [True, True, True, False]
+    assert not any(map(server.is_allowed, hosts))

@@ -36,7 +36,7 @@ def search(options: QueryOptions) -> None:
         if options.serve is not None:
             from aragorn.search.server import serve
 
-            serve(searcher, dataset, systems, options.depth, options.serve)
+            serve(searcher, dataset, systems, options.depth, options.serve, options.hosts)
         elif options.query is not None:
             _raise_failures(_search_and_print(options, searcher, systems, options.query))
         else:

@@ -53,13 +53,19 @@ class PageParams:
             else (*remaining_pairs, hit),
         )
 
+    def show_more(self) -> Self | None:
+        """Return the parameters with the next greater depth; None if there is none."""
+        depths = [depth for depth in DEPTHS if depth > self.depth]
+        return replace(self, depth=depths[0]) if depths else None
+
     def to_url(self) -> str:
         fields = [
             ("q", self.query),
             *(("system", name) for name in self.systems),
             ("depth", str(self.depth)),
         ]
-        return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained_hits)])
+        # relative, because a proxy may serve the page below another path
+        return "?" + urlencode([*fields, *(("explain", pair) for pair in self.explained_hits)])
 
 
 def parse_params(query_string: str, default: PageParams) -> PageParams:
@@ -166,25 +172,32 @@ def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
 
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
-    """Split a span of a premise into segments; yield the text, whether it is a match, and the label
+    """Split a span of a premise into segments, see `split_text`."""
+    return split_text(hit.premise, hit.snippet.matches, hit.highlights, span)
+
+
+def split_text(
+    text: str, matches: Sequence[Span], highlights: Sequence[Highlight], span: Span
+) -> Iterator[tuple[str, bool, str]]:
+    """Split a span of a text into segments; yield the text, whether it is a match, and the label
     ("": none) of each."""
-    matches = {
-        index for match in hit.snippet.matches if _is_inside(match, span) for index in range(*match)
+    matching_indices = {
+        index for match in matches if _is_inside(match, span) for index in range(*match)
     }
-    highlights = [highlight for highlight in hit.highlights if _is_inside(highlight, span)]
     labels = {
         index: highlight.label
         for highlight in highlights
+        if _is_inside(highlight, span)
         for index in range(highlight.start, highlight.end)
     }
-    states = [(index in matches, labels.get(index, "")) for index in range(*span)]
+    states = [(index in matching_indices, labels.get(index, "")) for index in range(*span)]
     boundaries = [
         span.start + index
         for index, (previous, current) in enumerate(pairwise(states), 1)
         if previous != current
     ]
     for start, end in pairwise([span.start, *boundaries, span.end]):
-        yield hit.premise[start:end], start in matches, labels.get(start, "")
+        yield text[start:end], start in matching_indices, labels.get(start, "")
 
 
 def _is_inside(inner: Span | Highlight, outer: Span) -> bool:
@@ -214,6 +227,7 @@ def _create_environment() -> Environment:
         "max_contributions": MAX_CONTRIBUTIONS,
         "span": Span,
         "split_segments": split_segments,
+        "split_text": split_text,
         "stances": STANCES,
         "weights": [f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)],
     }

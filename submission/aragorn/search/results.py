@@ -7,7 +7,7 @@ from typing import Any
 from aragorn.errors import SubmissionError
 from aragorn.explanation import Explanation, Row, select_largest
 from aragorn.io.document_store import ArgumentMetadata
-from aragorn.search.snippets import Highlight, Snippet
+from aragorn.search.snippets import Highlight, Snippet, Span
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Hit:
     snippet: Snippet  # of the premise
     highlights: list[Highlight]  # of the premise
     explanation: Explanation | None  # None if not requested
+    conclusion_matches: list[Span] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

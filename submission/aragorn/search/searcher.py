@@ -160,6 +160,7 @@ class Searcher:
                     extract(row.premise),
                     highlights,
                     explanation,
+                    extract(row.conclusion).matches,
                 )
                 hits.append(hit)
             return SystemResults(system.name, hits, len(ranking))

@@ -6,7 +6,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -64,9 +64,13 @@ class SearchServer(ThreadingHTTPServer):
         systems: Sequence[System],
         depth: int,
         port: int,
+        hosts: Collection[str] = (),
     ) -> None:
-        """Listen on `port` (0: any free port), or raise UsageError; URLs without systems or depth
-        use `systems` and `depth`. `dataset` is what the searcher searches."""
+        """Listen on `port` (0: any free port), or raise UsageError.
+
+        URLs without systems or depth use `systems` and `depth`. `dataset` is what the searcher
+        searches; `hosts` are names by which clients address the page, besides the loopback ones.
+        """
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -75,6 +79,7 @@ class SearchServer(ThreadingHTTPServer):
             ) from None
         self._connections = BoundedSemaphore(MAX_CONNECTIONS)
         self._searches = BackgroundSearches(searcher)
+        self._hosts = {host.lower() for host in hosts}
         self.searcher = searcher
         self.default_params = PageParams(
             systems=tuple(system.name for system in systems), depth=depth
@@ -93,6 +98,11 @@ class SearchServer(ThreadingHTTPServer):
     def url(self) -> str:
         """URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def is_allowed(self, host: str) -> bool:
+        """Return whether the page answers to a host name, with or without a port."""
+        name = re.sub(r":[0-9]*$", "", host).lower()
+        return name in self._hosts or bool(LOOPBACK_HOST.fullmatch(host))
 
     def respond(
         self, query_string: str, is_gone: Callable[[], bool] = lambda: False
@@ -178,10 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
             hosts = [absolute_form[1]]
             target = target[absolute_form.end() :]
         # another host name: DNS rebinding
-        if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):
+        if len(hosts) != 1 or not self.server.is_allowed(hosts[0]):
             self._send_error(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"expected host {LOOPBACK} or localhost; use {self.server.url}",
+                f"expected host {LOOPBACK} or localhost; use {self.server.url}, or pass --host",
             )
             return
         # a page of another site must not start searches
@@ -239,10 +249,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(
-    searcher: Searcher, dataset: Dataset, systems: Sequence[System], depth: int, port: int
+    searcher: Searcher,
+    dataset: Dataset,
+    systems: Sequence[System],
+    depth: int,
+    port: int,
+    hosts: Collection[str],
 ) -> None:
     """Serve the page until Ctrl-C; raise UsageError if the server cannot listen on the port."""
-    with SearchServer(searcher, dataset, systems, depth, port) as server:
+    with SearchServer(searcher, dataset, systems, depth, port, hosts) as server:
         print(server.url)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
         # Ctrl-C is how to quit, so it is not reported as an interruption.
