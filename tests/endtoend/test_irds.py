@@ -1,8 +1,6 @@
 """Tests of inputs that ir_datasets provides, with data sets that are registered for the tests."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -25,28 +23,28 @@ PREMISE = "zoos keep animals in cages and " + "nobody knows whether this is good
 class Documents(BaseDocs):
     """Documents of one class of ir_datasets; reading a `broken` one fails as a download does."""
 
-    def __init__(self, *documents: Any, is_broken: bool = False) -> None:
+    def __init__(self, *documents, is_broken=False):
         self._documents = documents
         self._is_broken = is_broken
 
-    def docs_iter(self) -> Iterator[Any]:
+    def docs_iter(self):
         yield from self._documents
         if self._is_broken:
             raise OSError("connection reset")
 
-    def docs_count(self) -> int:
+    def docs_count(self):
         return len(self._documents)
 
-    def docs_cls(self) -> Any:
+    def docs_cls(self):
         return type(self._documents[0])
 
 
 class Topics(BaseQueries):
-    def queries_iter(self) -> Iterator[Any]:
+    def queries_iter(self):
         return iter([GenericQuery(*topic) for topic in TOPICS.items()])
 
 
-def make_argument(docno: str) -> Any:
+def make_argument(docno):
     return argsme.ArgsMeDoc(*[None] * len(argsme.ArgsMeDoc._fields))._replace(
         doc_id=docno,
         conclusion="Zoos should be abolished",
@@ -58,7 +56,7 @@ def make_argument(docno: str) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Register data sets, and return the directory of ir_datasets."""
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
     documents = Documents(GenericDoc("d1", "Zoos are cruel"), GenericDoc("d2", "Vote"))
@@ -73,7 +71,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_arguments_have_conclusions_premises_and_stances(tmp_path: Path) -> None:
+def test_arguments_have_conclusions_premises_and_stances(tmp_path):
     dataset = Dataset(Path("irds:aragorn/arguments"))
     assert dataset.topics.to_numpy().tolist() == [list(topic) for topic in TOPICS.items()]
     rows = [[docno, "Zoos should be abolished", PREMISE] for docno in ("Sa-A1", "Sa-A2")]
@@ -86,14 +84,14 @@ def test_arguments_have_conclusions_premises_and_stances(tmp_path: Path) -> None
     assert metadata == {"Sa-A1": ArgumentMetadata("CON", "debateorg")}
 
 
-def test_other_texts_are_ranked(tmp_path: Path) -> None:
+def test_other_texts_are_ranked(tmp_path):
     command = ["rank", "-i", "irds:aragorn/texts", "--system=dirichlet", "-o", str(tmp_path / "o")]
     assert main(command) == 0
     run = (tmp_path / "o" / "run.txt").read_text()
     assert [line.split()[:3] for line in run.splitlines()] == [["1", "Q0", "d1"]]
 
 
-def test_a_data_set_is_exported_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_exported_once(home, monkeypatch):
     first = Dataset(Path("irds:aragorn/texts"))
     monkeypatch.setattr(Documents, "docs_iter", None)  # a call would fail
     assert Dataset(Path("irds:aragorn/texts")).fingerprint == first.fingerprint
@@ -108,7 +106,7 @@ def test_a_data_set_is_exported_once(home: Path, monkeypatch: pytest.MonkeyPatch
         "aragorn/broken": r"irds:aragorn/broken: cannot be .* exported \(connection reset\)",
     }.items(),
 )
-def test_unusable_data_sets_are_refused(name: str, message: str, home: Path) -> None:
+def test_unusable_data_sets_are_refused(name, message, home):
     with pytest.raises(InputError, match=message):
         Dataset(Path(f"irds:{name}"))
     folder = home / irds.FORMAT / "aragorn"

@@ -1,7 +1,5 @@
 """Tests of PyTerrier's pipelines and experiments with the transformers of `aragorn.pyterrier`."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -21,11 +19,11 @@ PAIR = ["qid", "docno", "score"]
 
 
 @pytest.fixture(scope="module")
-def dirichlet() -> Retriever:
+def dirichlet():
     return Retriever("dirichlet", SAMPLE)
 
 
-def test_retriever_equals_search(dirichlet: Retriever) -> None:
+def test_retriever_equals_search(dirichlet):
     hits = (dirichlet % 10).transform(QUERIES)
     expected = load_system("dirichlet").search(SAMPLE, QUERIES, depth=10)
     assert hits.columns.tolist() == ["qid", "query", "docno", "rank", "score"]
@@ -36,7 +34,7 @@ def test_retriever_equals_search(dirichlet: Retriever) -> None:
     assert hits["query"].nunique() == 2
 
 
-def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet: Retriever) -> None:
+def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet):
     candidates = dirichlet % 10
     hits = (candidates >> Reranker("knrm", SAMPLE)).transform(QUERIES)
     with load_system("knrm").index(SAMPLE) as index:
@@ -54,7 +52,7 @@ def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet: Ret
     assert by_text["score"].tolist() == pytest.approx(hits["score"].tolist(), abs=1e-5)
 
 
-def test_experiment_caches_the_first_stage(dirichlet: Retriever) -> None:
+def test_experiment_caches_the_first_stage(dirichlet):
     candidates = dirichlet % 5
     top = candidates.transform(QUERIES).groupby("qid").head(1)[["qid", "docno"]]
     results = pt.Experiment(
@@ -69,7 +67,7 @@ def test_experiment_caches_the_first_stage(dirichlet: Retriever) -> None:
     assert 0 < results.loc["knrm", "RR"] < 1
 
 
-def test_operators_combine_retrievers(dirichlet: Retriever) -> None:
+def test_operators_combine_retrievers(dirichlet):
     bm25 = Retriever("bm25_arguments", SAMPLE)
     hits = (0.5 * dirichlet + bm25).search("Should zoos be abolished?")
     scores = [retriever.search("Should zoos be abolished?") for retriever in (dirichlet, bm25)]
@@ -79,7 +77,7 @@ def test_operators_combine_retrievers(dirichlet: Retriever) -> None:
     assert dirichlet.transform(QUERIES[:0]).empty
 
 
-def test_what_cannot_be_reranked_is_refused(dirichlet: Retriever, tmp_path: Path) -> None:
+def test_what_cannot_be_reranked_is_refused(dirichlet, tmp_path):
     candidates = (dirichlet % 2).transform(QUERIES)
     with pytest.raises(UsageError, match=r"fusion does not score pairs with a network; choose"):
         Reranker("fusion", SAMPLE).transform(candidates)
