@@ -208,6 +208,7 @@ def test_page_waits_for_vectors_then_shows_results(searcher, encoder):
         assert re.search(r"sbert: encoding \d+ texts without a vector, about 30 s", text)
         assert f"<code>aragorn index -i {SAMPLE} --cache-dir DIR</code>" in text
     assert server.respond("q=zoos&system=dirichlet")[0] == 200
+    assert encoder.is_entered.wait(60)  # all texts but those of the sample
     known_count = len(encoder.texts)
     encoder.is_open.set()
     while (answer := server.respond("q=zoos"))[0] == 202:
