@@ -135,7 +135,7 @@ def _check_input(
         return None if topics is None else topics["qid"].tolist(), None
     docnos = set(documents["docno"])
     if dataset.ranking_file and topics is not None:
-        errors = _catch(lambda: dataset.get_input_run(lambda found: set(found) - docnos))
+        errors = _catch(lambda: dataset.get_input_run(lambda ids: set(ids) - docnos))
         report.add_result("input run", errors, InputError.exit_code)
     if not dataset.is_tirex:
         _check_args_me_ids(documents, ids_file, report)

@@ -1,5 +1,5 @@
-"""Define what stages are made of: how to compute (`session`), what is searched (`collection`), and
-what is asked (`retrieval`).
+"""Define session (device, checkpoints and cache), collection (documents and their indexes),
+retrieval (topics and rankings), and the base classes of components and stages.
 
 Loading a checkpoint may raise CheckpointError, reading documents InputError, and caching results
 OutputError.

@@ -1,4 +1,4 @@
-"""Define what is searched: documents, and what is computed from them alone."""
+"""Define collections: documents, and the results that depend on them alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CorpusFrame:
 
 
 class Artifact(ABC, Generic[T]):
-    """A result of the documents alone that is kept on disk, such as an index; subclasses are frozen
+    """A cached result of the documents alone, such as an index; subclasses are frozen
     dataclasses, so that equal artifacts are built once."""
 
     @property
@@ -64,7 +64,7 @@ class Artifact(ABC, Generic[T]):
 
 
 class Collection:
-    """The documents that are searched, and what was computed from them; shared by threads."""
+    """The searched documents and their indexes, shared by threads."""
 
     def __init__(self, corpus: Corpus, session: Session) -> None:
         self.session = session

@@ -1,4 +1,4 @@
-"""Define the base class of what computes with a checkpoint or contributes to it."""
+"""Define the base class of the parts of systems, with their checkpoints, versions and keys."""
 
 from __future__ import annotations
 

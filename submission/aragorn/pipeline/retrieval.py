@@ -1,4 +1,4 @@
-"""Define what is asked, and the stages that rank documents for it."""
+"""Define retrievals (topics and their rankings), and the stages that compute the rankings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define how to compute: checkpoints, device, precision, cache and engine."""
+"""Define sessions: checkpoints, device, precision, cache and engine."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class CheckpointStore:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """How to compute: opened once by each command, and shared by threads."""
+    """Checkpoints, device, cache and engine; opened once by each command, and shared by threads."""
 
     checkpoints: CheckpointStore
     device: str

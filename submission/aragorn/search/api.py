@@ -75,9 +75,7 @@ class ArgumentIndex:
         """
         stage = self._system.system.stage
         if not isinstance(stage, NetworkStage):
-            names = [
-                name for name, other in SYSTEMS.items() if isinstance(other.stage, NetworkStage)
-            ]
+            names = [name for name, item in SYSTEMS.items() if isinstance(item.stage, NetworkStage)]
             cause = f"{self._system.system.name} does not score pairs with a network"
             raise UsageError(f"{cause}; choose one of {', '.join(names)}")
         topics = build_topics(queries)

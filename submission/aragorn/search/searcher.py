@@ -53,7 +53,7 @@ class SearchOptions:
 
 @dataclass(eq=False)
 class _RecentQuery:
-    """A retrieval that is kept for links on the page."""
+    """A cached retrieval, for links on the page."""
 
     retrieval: Retrieval
     n_users: int = 0  # threads that use it

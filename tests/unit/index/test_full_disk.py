@@ -1,5 +1,5 @@
-"""Tests that a full disk ends the writing of indexes and vectors at once, and that what was
-finished is kept; a limit of the size of files stands for the disk."""
+"""Tests that a full disk ends the writing of indexes and vectors at once, and that
+finished parts remain; a limit of the size of files represents the disk."""
 
 import resource
 from contextlib import contextmanager

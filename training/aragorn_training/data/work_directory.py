@@ -27,7 +27,7 @@ def lock_work_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Create and lock the directory of a training run, beside which others may run."""
+    """Create and lock the directory of a training run; other runs may be active."""
     if not directory.is_dir():
         raise build_not_found_error(directory, directory, "pairs")
     with open_folder(directory / "fit" / run_name, directory):

@@ -89,7 +89,7 @@ def build_ranker_scorer(ranker: Ranker, device: str) -> CandidateScorer:
 
 
 def build_encoder_scorer(pretrained: PretrainedEncoder, device: str) -> CandidateScorer:
-    """Return the baseline scorer: cosine of query and premise by the encoder as it is."""
+    """Return the baseline scorer: cosine of query and premise by the pretrained encoder."""
     from aragorn.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))

@@ -30,7 +30,7 @@ def name_runs(files: Sequence[Path], baseline: str | None) -> tuple[dict[Path, s
 
     Args:
         files: Files of `find_runs`.
-        baseline: System, or <team>-<system>; None: the run that equals a run.txt beside it.
+        baseline: System, or <team>-<system>; None: the run that equals run.txt in its directory.
 
     Raises:
         InputError: If there is neither a baseline nor a run that equals run.txt.

@@ -36,7 +36,7 @@ def run(options: Options) -> pd.DataFrame:
     """Measure the score on the validation queries with the least similar premises of the
     collection.
 
-    All positives have the score 0, as they are in the validation split; so has each premise that is
+    All positives have the score 0, as in the validation split; so has each premise that is
     no negative in training. Equal scores are sorted by docno, as in validation, or at random.
 
     Returns:
