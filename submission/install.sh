@@ -38,8 +38,9 @@ is_complete() {
 
 # Install into .venv, wherever the settings of pip and Python would install by default.
 install() {
-    env -u PIP_PREFIX -u PIP_ROOT "$python" -I -m pip install \
-        --disable-pip-version-check --quiet --no-deps --no-user --target= "$@" >&2
+    env -u PIP_PREFIX -u PIP_ROOT -u PIP_DRY_RUN -u PIP_PYTHON -u PIP_REQUIREMENT -u PIP_CONSTRAINT \
+        "$python" -I -m pip install --disable-pip-version-check --quiet --no-deps \
+        --no-user --target= --prefix="$venv" --root=/ "$@" >&2
 }
 
 # The lock of PyTorch for CPUs has the hash for Python 3.11; PyPI does not have the file, but pip may be configured for it.
@@ -63,6 +64,9 @@ if ! is_complete; then
     fi
     if ! "$python" -I -m pip --version > /dev/null 2>&1; then
         python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "install Python 3.11 or later"
+        # a link or a directory of another kind is the user's: --clear would empty it
+        { [ ! -L "$venv" ] && { [ ! -e "$venv" ] || [ -f "$venv/pyvenv.cfg" ]; }; } ||
+            fail "$venv is not a virtual environment of this project; move it away"
         echo "Creating $venv" >&2
         python3 -m venv --clear "$venv" >&2 || fail "python3 -m venv failed; install the venv module (package python3-venv)"
     fi

@@ -20,13 +20,13 @@ from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
-from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
 from tests.conftest import SAMPLE, open_searcher
@@ -52,7 +52,7 @@ def measure_search(
         patch("aragorn.index.dense.encode_shard", draw_vectors),
     ):
         components = list(iter_components(system.stage))
-        build_indexes(components, DatasetRetrieval(corpus, Session(checkpoints, CPU, cache)))
+        build_indexes(components, Collection(corpus, Session(checkpoints, CPU, cache)))
     files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
     sizes = [sum(file.stat().st_size for file in part) for part in files]
     conclusions = collection.drop_duplicates("conclusion").assign(

@@ -17,12 +17,11 @@ from aragorn.index import dense
 from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.collection import CorpusFrame
+from aragorn.pipeline.collection import Collection, CorpusFrame
 from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
 from aragorn.systems.catalogue import get_system
-from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import SAMPLE, open_searcher
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
@@ -61,7 +60,7 @@ def ask(corpus, cache_dir, questions=QUESTIONS, threads=1):
 def build_index(corpus, cache_dir):
     with open_cache(cache_dir, Path()) as cache:
         build_indexes(
-            [*iter_components(STAGE)], DatasetRetrieval(corpus, Session(CHECKPOINTS, CPU, cache))
+            [*iter_components(STAGE)], Collection(corpus, Session(CHECKPOINTS, CPU, cache))
         )
 
 
