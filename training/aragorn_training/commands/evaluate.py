@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from aragorn.errors import UsageError, escape_name, suggest
+from aragorn.errors import UsageError, escape_name, escape_unprintable, suggest
 from aragorn.options import argument, option
 from aragorn_training.options import (
     QRELS_HELP,
@@ -215,7 +215,7 @@ def compare(options: CompareOptions) -> None:
         if options.qrels or options.output:
             raise UsageError("compare: --qrels and -o are for two runs; add --system NAME")
         lines = compare_directories(runs_a, runs_b, (name_a, name_b), options.order)
-        return print("\n".join(lines))
+        return print("\n".join(map(escape_unprintable, lines)))
     for name, runs in ((name_a, runs_a), (name_b, runs_b)):
         if options.system not in runs:
             raise UsageError(f"{name}: no run of this system; {suggest(options.system, runs)}")
@@ -265,7 +265,7 @@ def _compare_in_detail(
         create_directory(options.output)
         for name, table in tables.items():
             write_csv(options.output / f"{name}.csv", table, 6, index=True)
-    print(text)
+    print("\n".join(map(escape_unprintable, text.split("\n"))))
 
 
 def overlap(options: OverlapOptions) -> None:

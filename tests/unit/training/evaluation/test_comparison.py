@@ -109,6 +109,10 @@ def test_directories_are_compared_by_system(tmp_path, capsys):
     files = [f"{first}/t-knrm.txt", f"{second}/t-bm25.txt"]
     assert main(["compare", *files]) == 0
     assert capsys.readouterr().out.startswith("different systems: t-knrm and t-bm25\ntopics: 1")
+    run = (tmp_path / "y" / "t-bm25.txt").read_text()
+    (tmp_path / "tag.txt").write_text(run.replace("t-bm25", "t\x1b[31m\u202e"))
+    assert main(["compare", files[0], str(tmp_path / "tag.txt")]) == 0
+    assert capsys.readouterr().out.startswith(r"different systems: t-knrm and t\x1b[31m\u202e")
     for flags, message in (
         ([first, second, "-o", first], "add --system NAME"),
         ([first, second, "--system", "krnm"], "no run of this system; did you mean 'knrm'?"),
