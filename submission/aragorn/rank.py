@@ -115,7 +115,6 @@ def _write_runs(
     )
     tags = {system: f"{options.tag_prefix}-{system.name}" for system in systems}
     collection = Collection(dataset, session)
-    retrieval = Retrieval(dataset, collection)
     outcomes = []
     with open_run_directory(options.output_dir):
         settings = {
@@ -129,8 +128,9 @@ def _write_runs(
         entries = {
             tag: entry for tag, entry in previous_entries.items() if f"{tag}.txt" in run_files
         }
+        writer = RunWriter(Retrieval(dataset, collection), run_files, depth)
         for system, tag in tags.items():
-            outcome = _run(system, tag, depth, retrieval, run_files, is_primary=system == primary)
+            outcome = writer.write(system, tag, is_primary=system == primary)
             outcomes.append(outcome)
             # otherwise, the metadata of the process that wrote the run are kept
             if outcome.error is None and not (outcome.is_up_to_date and tag in entries):
@@ -147,54 +147,47 @@ def _write_runs(
     return outcomes
 
 
-def _run(
-    system: System,
-    tag: str,
-    depth: int,
-    retrieval: Retrieval,
-    run_files: RunFiles,
-    is_primary: bool,
-) -> Outcome:
-    """Write a system's run unless it is up to date; raise InputError and OutputError, which affect
-    all systems."""
-    start = time.monotonic()
-    try:
-        with retrieval.collection.stopwatch.stage(system.name), as_memory_errors():
-            outcome = _write_run(system, tag, depth, retrieval, run_files, is_primary)
-    except (InputError, OutputError):
-        raise
-    except Exception as error:
-        is_internal = not isinstance(error, SubmissionError) and not is_refusal(error)
-        log.error("%s: failed: %s", system.name, error, exc_info=is_internal)
-        return Outcome(system, error)
-    state = "up to date, skipped" if outcome.is_up_to_date else "done"
-    log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
-    return outcome
+@dataclass(frozen=True)
+class RunWriter:
+    """Writer of the runs of a retrieval, each with at most `depth` documents per topic."""
 
+    retrieval: Retrieval
+    run_files: RunFiles
+    depth: int
 
-def _write_run(
-    system: System,
-    tag: str,
-    depth: int,
-    retrieval: Retrieval,
-    run_files: RunFiles,
-    is_primary: bool,
-) -> Outcome:
-    key = f"{retrieval.compute_key(system.stage)} {hash_package()}"
-    name = f"{tag}.txt"
-    if run_files.is_up_to_date(name, key):
-        outcome = Outcome(system, is_up_to_date=True)
-    else:
-        ranking = retrieval.rank(system.stage)
-        top_ranking = truncate_rankings(ranking, depth)
-        outcome = Outcome(system, n_omitted=len(ranking) - len(top_ranking))
-        if outcome.n_omitted:
-            message = "%s: truncated to %d documents per topic, %d documents omitted"
-            log.info(message, system.name, depth, outcome.n_omitted)
-        run_files.write_run(name, format_run(top_ranking, tag), key)
-    if is_primary:
-        run_files.write_primary_run(name, key)
-    return outcome
+    def write(self, system: System, tag: str, is_primary: bool) -> Outcome:
+        """Write a system's run unless it is up to date, also as run.txt if it is primary; raise
+        InputError and OutputError, which affect all systems."""
+        start = time.monotonic()
+        try:
+            with self.retrieval.collection.stopwatch.stage(system.name), as_memory_errors():
+                outcome = self._rank_and_write(system, tag, is_primary)
+        except (InputError, OutputError):
+            raise
+        except Exception as error:
+            is_internal = not isinstance(error, SubmissionError) and not is_refusal(error)
+            log.error("%s: failed: %s", system.name, error, exc_info=is_internal)
+            return Outcome(system, error)
+        state = "up to date, skipped" if outcome.is_up_to_date else "done"
+        log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
+        return outcome
+
+    def _rank_and_write(self, system: System, tag: str, is_primary: bool) -> Outcome:
+        key = f"{self.retrieval.compute_key(system.stage)} {hash_package()}"
+        name = f"{tag}.txt"
+        if self.run_files.is_up_to_date(name, key):
+            outcome = Outcome(system, is_up_to_date=True)
+        else:
+            ranking = self.retrieval.rank(system.stage)
+            top_ranking = truncate_rankings(ranking, self.depth)
+            outcome = Outcome(system, n_omitted=len(ranking) - len(top_ranking))
+            if outcome.n_omitted:
+                message = "%s: truncated to %d documents per topic, %d documents omitted"
+                log.info(message, system.name, self.depth, outcome.n_omitted)
+            self.run_files.write_run(name, format_run(top_ranking, tag), key)
+        if is_primary:
+            self.run_files.write_primary_run(name, key)
+        return outcome
 
 
 def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:

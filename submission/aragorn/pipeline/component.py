@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
 
 
 class Component(ABC):
-    """A part of a system; subclasses must be frozen dataclasses, so that equal components are
+    """Part of a system; subclasses must be frozen dataclasses, so that equal components are
     computed once."""
 
     version: ClassVar[int]  # raised when results of the same inputs change
@@ -60,7 +60,8 @@ class Component(ABC):
         return ()
 
     def describe_checkpoint(self, session: Session) -> str:
-        """Describe the checkpoint and how it computes, for keys; "" if there is none."""
+        """Describe the checkpoint and what else its results depend on, as part of a key; return ""
+        if the component has none."""
         return self.get_fingerprint(session.checkpoints) or ""
 
     def describe_results(self, session: Session) -> str:

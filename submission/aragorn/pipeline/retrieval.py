@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -45,7 +45,7 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class Queries:
-    """Topics `qid query` that are asked once, so that their results are not kept on disk."""
+    """Topics `qid query` that are asked once, so that their results are not cached on disk."""
 
     topics: pd.DataFrame
     ranking_file: None = None
@@ -104,7 +104,7 @@ class Retrieval:
             self.errors[stage] = error
             raise
 
-    def once(self, owner: Any, name: str, compute: Callable[[], T]) -> T:
+    def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return the result of the first successful call of `compute` for this owner and name."""
         return self._memo.get_or_compute(owner, name, compute)
 
@@ -161,7 +161,8 @@ class Stage(Component):
     parameters_type: ClassVar[type[msgspec.Struct] | None] = None
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank documents for each topic; callers use `Retrieval.rank`, which keeps the result."""
+        """Rank documents for each topic; callers use `Retrieval.rank`, which computes each ranking
+        once."""
         candidates = retrieval.input_run
         if candidates is None:
             return self.search(retrieval)

@@ -15,7 +15,7 @@ from aragorn.engine.device import FLOAT32, choose_device, choose_precision
 from aragorn.errors import CheckpointError, UsageError, as_memory_errors
 from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
-from aragorn.versions import get_library_version
+from aragorn.versions import describe_versions, get_library_version
 
 if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
     from aragorn.inference.checkpoint import NetworkCheckpoint
@@ -79,6 +79,13 @@ class CheckpointStore:
         """Load a network's checkpoint, with the precision of this store."""
         checkpoint = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
         return replace(checkpoint, precision=self.precision)
+
+    def describe_network(
+        self, name: str, checkpoint_type: type[NetworkCheckpoint[Any, Any]]
+    ) -> str:
+        """Describe fingerprint and version of a network, as part of a key; load no weights."""
+        network_class = checkpoint_type.read_network_class(self.directory / name)
+        return f"{self.get_fingerprint(name)} {describe_versions(network_class)}"
 
     def get_fingerprint(self, name: str) -> str:
         """Return the fingerprint of a network's checkpoint; load nothing."""

@@ -27,7 +27,7 @@ from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
 from aragorn.search.inputs import build_topics, clean_query
 from aragorn.search.results import Hit, SearchResults, SystemResults
-from aragorn.search.snippets import Highlight, Snippet, compute_highlights, extract_snippet
+from aragorn.search.snippets import Highlight, compute_highlights, extract_snippet, find_matches
 from aragorn.systems.catalogue import System
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
@@ -110,11 +110,8 @@ class Searcher:
             set_variable(encoding_listener, announce),
             self._use_retrieval(query) as retrieval,
         ):
-            weights, analyser = _compute_term_weights(query, systems, self.collection)
-            extract = partial(extract_snippet, weights=weights, analyser=analyser)
-            results = [
-                self._search_system(system, retrieval, extract, options) for system in systems
-            ]
+            terms = _compute_term_weights(query, systems, self.collection)
+            results = [self._search_system(system, retrieval, terms, options) for system in systems]
             self._loaded_systems |= {*systems}
         return SearchResults(query, results, time.monotonic() - start)
 
@@ -131,11 +128,11 @@ class Searcher:
         self,
         system: System,
         retrieval: Retrieval,
-        extract: Callable[[str], Snippet],
+        terms: tuple[dict[str, float], TermAnalyser],
         options: SearchOptions,
     ) -> SystemResults:
         """Return the top hits of a system, or the error with which it failed; raise InputError and
-        OutputError."""
+        OutputError. `terms` are the weights of the query terms, and their analyser."""
         hits = []
         try:
             ranking = retrieval.rank(system.stage)
@@ -157,10 +154,10 @@ class Searcher:
                     metadata[row.docno],
                     row.conclusion,
                     row.premise,
-                    extract(row.premise),
+                    extract_snippet(row.premise, *terms),
                     highlights,
                     explanation,
-                    extract(row.conclusion).matches,
+                    [span for span, _ in find_matches(row.conclusion, *terms)],
                 )
                 hits.append(hit)
             return SystemResults(system.name, hits, len(ranking))

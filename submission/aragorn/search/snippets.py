@@ -116,6 +116,19 @@ class Snippet(NamedTuple):
         return [match for match in self.matches if self.span.start <= match.start < self.span.end]
 
 
+def find_matches(
+    text: str, weights: Mapping[str, float], analyser: TermAnalyser
+) -> list[tuple[Span, set[str]]]:
+    """Return the spans of the words of a text that yield query terms, with these terms; `weights`
+    are those of the query terms."""
+    words = compile_word_pattern().finditer(text)
+    return [
+        (Span(*word.span()), terms)
+        for word in words
+        if (terms := weights.keys() & analyser.analyse(word[0]))
+    ]
+
+
 def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
     """Extract the window of sentences with the highest total weight of distinct query terms.
 
@@ -123,13 +136,9 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     MAX_SNIPPET_WORDS words; longer sentences are split. Ties are broken by the number of matches,
     then by position. If there is no match, the snippet is the beginning of the text.
     """
-    words = compile_word_pattern().finditer(text)
-    matches = [
-        (Span(*word.span()), terms)
-        for word in words
-        if (terms := weights.keys() & analyser.analyse(word[0]))
-    ]
-    starts, windows = [span.start for span, _ in matches], list(_iter_windows(text))
+    matches = find_matches(text, weights, analyser)
+    starts = [span.start for span, _ in matches]
+    windows = list(_iter_windows(text))
 
     def get_matched_terms(window: Span) -> list[set[str]]:
         first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)

@@ -53,10 +53,8 @@ class Enrichment(Component):
         """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import TaggerCheckpoint
 
-        directory = session.checkpoints.directory / self.checkpoint
-        network_class = TaggerCheckpoint.read_network_class(directory)
-        fingerprint = self.get_fingerprint(session.checkpoints)
-        return f"{fingerprint} {describe_versions(network_class)} {session.computation}"
+        network = session.checkpoints.describe_network(self.checkpoint, TaggerCheckpoint)
+        return f"{network} {session.computation}"
 
     def enrich_collection(self, collection: Collection, fields: Fields) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its

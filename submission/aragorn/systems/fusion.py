@@ -11,6 +11,7 @@ import pandas as pd
 
 from aragorn.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
 from aragorn.explanation import Explanation, Row
+from aragorn.io.document_store import DocumentStore
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import sort_by_topic, truncate_rankings
@@ -34,11 +35,9 @@ class FusionStage(Stage):
     """
 
     version = 1
-    parameters_type = WeightedSum
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
-    parameters: WeightedSum | None = None  # replace those of the checkpoint
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (weighted_sum,)
@@ -49,8 +48,6 @@ class FusionStage(Stage):
     def load_checkpoint(self, checkpoints: CheckpointStore) -> WeightedSum:
         """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ
         from this stage's."""
-        if self.parameters is not None:
-            return self.parameters
         model = checkpoints.load_config(self.checkpoint, WeightedSum)
         mismatch = describe_mismatch(
             model.member_fingerprints, self.get_member_fingerprints(checkpoints)
@@ -137,7 +134,7 @@ class FusionStage(Stage):
         features = self.score_members(retrieval, model.pool_depths, pairs)
         if model.length is None:
             return features
-        return add_log_lengths(retrieval, features, model.length.cap)
+        return add_log_lengths(retrieval.collection.documents, features, model.length.cap)
 
     def _get_top_rankings(
         self, retrieval: Retrieval, pool_depths: Mapping[str, int]
@@ -221,13 +218,11 @@ def attribute_errors(member: str) -> Iterator[None]:
         raise RuntimeError(f"member {member} failed: {error}") from error
 
 
-def add_log_lengths(retrieval: Retrieval, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
+def add_log_lengths(documents: DocumentStore, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
     """Add the column `length` to pairs `qid docno`: the log length of the premise in words, at most
     `cap`."""
-    texts = retrieval.collection.documents.read_texts(set(pairs["docno"])).set_index("docno")[
-        "premise"
-    ]
-    lengths = compute_log_lengths(texts.loc[pairs["docno"]], cap)
+    texts = documents.read_texts(set(pairs["docno"])).set_index("docno")
+    lengths = compute_log_lengths(texts.loc[pairs["docno"], "premise"], cap)
     return pairs.assign(**{LENGTH_FEATURE: lengths})
 
 

@@ -15,7 +15,6 @@ from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.text import normalisation, tokenisers
-from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
     from aragorn.inference.checkpoint import RankerCheckpoint
@@ -48,10 +47,8 @@ class NetworkStage(Stage):
         """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import RankerCheckpoint
 
-        directory = session.checkpoints.directory / self.checkpoint
-        network_class = RankerCheckpoint.read_network_class(directory)
-        fingerprint = self.get_fingerprint(session.checkpoints)
-        return f"{fingerprint} {describe_versions(network_class)} {session.computation}"
+        network = session.checkpoints.describe_network(self.checkpoint, RankerCheckpoint)
+        return f"{network} {session.computation}"
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the network; completed shards are cached."""

@@ -25,11 +25,9 @@ class QualityRerankingStage(Stage):
 
     version = 1
     family = "quality re-ranking"
-    parameters_type = QualityInterpolation
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
-    parameters: QualityInterpolation | None = None  # replace those of the checkpoint
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (quality,)
@@ -38,7 +36,7 @@ class QualityRerankingStage(Stage):
         return (self.relevance, self.quality)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
-        return self.parameters or checkpoints.load_config(self.checkpoint, QualityInterpolation)
+        return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank documents; an input run is first ranked by relevance, then its top documents are

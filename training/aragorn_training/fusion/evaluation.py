@@ -254,4 +254,6 @@ def compute_features(
 ) -> pd.DataFrame:
     """Return pairs `qid docno` with the members' scores and, if capped, the log length."""
     scores = stage.score_members(retrieval, pool_depths, pairs)
-    return scores if max_log_length is None else add_log_lengths(retrieval, scores, max_log_length)
+    if max_log_length is None:
+        return scores
+    return add_log_lengths(retrieval.collection.documents, scores, max_log_length)

@@ -8,9 +8,10 @@ import pandas as pd
 
 from aragorn.inference.enrichment import SHARD_SIZE
 from aragorn.options import argument
+from aragorn.pipeline.collection import Collection
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text.index_terms import Fields, select_texts
-from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
+from aragorn_training.data.retrieval import open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
 FILE, DIGITS = "tagged_document_lengths.csv", 2
@@ -49,16 +50,16 @@ def run(options: Options) -> pd.DataFrame:
         )
         rows = [_build_row(ORIGINAL, [len(text.split()) for text in texts])]
         rows += [
-            _build_row(name, _count_words(name, fields, retrieval))
+            _build_row(name, _count_words(name, fields, retrieval.collection))
             for name, fields in fields_by_name.items()
         ]
         return pd.DataFrame(rows)
 
 
-def _count_words(name: str, fields: Fields, retrieval: DatasetRetrieval) -> list[int]:
+def _count_words(name: str, fields: Fields, collection: Collection) -> list[int]:
     """Add up the word frequencies that an enrichment assigns to each document."""
-    n_documents = len(retrieval.collection.documents.searchable_docnos)
-    load_frequencies = Enrichment(name).enrich_collection(retrieval.collection, fields)
+    n_documents = len(collection.documents.searchable_docnos)
+    load_frequencies = Enrichment(name).enrich_collection(collection, fields)
     batches = (
         load_frequencies(start, start + SHARD_SIZE) for start in range(0, n_documents, SHARD_SIZE)
     )

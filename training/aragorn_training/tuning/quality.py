@@ -177,7 +177,7 @@ def tune_quality(
     top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
     quality = top_pairs.assign(quality=stage.quality.score(retrieval, top_pairs))
     touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
-    touche_questions = get_questions(retrieval, get_evaluated_topics(qrels))
+    touche_questions = get_questions(retrieval.topics, get_evaluated_topics(qrels))
     best_point = select_point(touche_values, webis_values)
     metrics = {
         "topics": {
@@ -249,9 +249,9 @@ def _cross_validate(
     }
 
 
-def get_questions(retrieval: DatasetRetrieval, qids: Iterable[str]) -> np.ndarray:
-    """Return the normalised questions (topics,) of the input's topics."""
-    texts = dict(zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True))
+def get_questions(topics: pd.DataFrame, qids: Iterable[str]) -> np.ndarray:
+    """Return the normalised questions (N,) of N of the topics `qid query`."""
+    texts = dict(zip(topics["qid"], topics["query"], strict=True))
     return np.array([normalise(texts[qid]) for qid in qids])
 
 

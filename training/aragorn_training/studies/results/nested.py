@@ -151,7 +151,7 @@ class NestedTuning:
             replace(stage, relevance=self._tune_stage(stage.relevance, is_training))
         )
         webis_values, webis_questions = self._load_webis(stage)
-        held_out_questions = get_questions(self._retrieval, self._topics[~is_training])
+        held_out_questions = get_questions(self._retrieval.topics, self._topics[~is_training])
         is_webis_training = ~np.isin(webis_questions, held_out_questions)
         return np.asarray(
             values[:, select_quality_point(values[is_training], webis_values[is_webis_training])]
