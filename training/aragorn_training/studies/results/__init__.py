@@ -2,7 +2,7 @@
 results on test years."""
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -163,16 +163,11 @@ def tabulate_results(
             is_tuned = year is tuning and nested.get_tuning(system.name) is not None
             if is_tuned and excluded:
                 continue
-            table = nested.evaluate(system.name) if is_tuned else None
-            protocol = NESTED
-            if table is None:
-                run = read_run(find_system_run(year.runs, system.name))
-                run = (
-                    exclude_documents(run, excluded, f"{year.year}, {system.name}")
-                    if excluded
-                    else run
-                )
-                table = evaluate_run(run, qrels)
+            if is_tuned:
+                table = nested.evaluate(system.name)
+                protocol = NESTED
+            else:
+                table = _evaluate_system_run(year, system.name, qrels, excluded)
                 protocol = (
                     SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
                 )
@@ -181,22 +176,37 @@ def tabulate_results(
             values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
             protocols[year.year, system.name] = protocol
 
-    def label(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-        table = table.reset_index().rename(columns=COLUMNS)
-        keys = zip(table["year"], table["system"], strict=True)
-        families = [SYSTEMS[name].stage.family for name in table["system"]]
-        labels = {"protocol": [protocols[key] for key in keys], "family": families}
-        return table.assign(**labels)[[*columns]]
-
-    means = label(tables.tabulate_means(values), MEANS_COLUMNS)
+    means = _label_rows(tables.tabulate_means(values), protocols, MEANS_COLUMNS)
     if excluded:
         return {"systems_excluded": means}
-    per_topic = label(tables.tabulate_topics(values), [*TOPIC_COLUMNS, *MEASURES])
+    per_topic = _label_rows(tables.tabulate_topics(values), protocols, [*TOPIC_COLUMNS, *MEASURES])
     return {
         "systems": means,
         "systems_per_topic": per_topic,
         "systems_significance": tabulate_significance(per_topic),
     }
+
+
+def _evaluate_system_run(
+    year: JudgedYear, system: str, qrels: pd.DataFrame, excluded: Set[str]
+) -> pd.DataFrame:
+    """Evaluate a system's run of a year without the excluded documents; return values by topic."""
+    run = read_run(find_system_run(year.runs, system))
+    if excluded:
+        run = exclude_documents(run, excluded, f"{year.year}, {system}")
+    return evaluate_run(run, qrels)
+
+
+def _label_rows(
+    table: pd.DataFrame, protocols: Mapping[tuple[str, str], str], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Add the protocol of year and system, and the family; return the named columns."""
+    table = table.reset_index().rename(columns=COLUMNS)
+    keys = zip(table["year"], table["system"], strict=True)
+    return table.assign(
+        protocol=[protocols[key] for key in keys],
+        family=[SYSTEMS[name].stage.family for name in table["system"]],
+    )[[*columns]]
 
 
 def tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:

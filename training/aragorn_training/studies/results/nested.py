@@ -103,10 +103,10 @@ class NestedTuning:
         self._load_webis = cache(self._evaluate_webis)
         self._load_features = cache(self._compute_features)
 
-    def evaluate(self, name: str) -> pd.DataFrame | None:
-        """Return a system's values by topic in nested cross-validation; None if not tuned."""
-        if (tune := self.get_tuning(name)) is None:
-            return None
+    def evaluate(self, name: str) -> pd.DataFrame:
+        """Return a tuned system's values by topic in nested cross-validation."""
+        tune = self.get_tuning(name)
+        assert tune
         return pd.DataFrame(
             cross_validate(tune, len(self._topics), name),
             self._judged.topics,
@@ -185,7 +185,7 @@ class NestedTuning:
         member_keys = [self._retrieval.compute_key(member) for _, member in members]
         key = repr((data_key, describe_versions(weighted_sum, sys.modules[__name__]), member_keys))
         store = self._retrieval.session.cache.parts("nested-fusion", key)
-        file_name = f"{np.packbits(is_training).tobytes().hex()}"
+        file_name = np.packbits(is_training).tobytes().hex()
         return store.get_or_build_array(
             file_name, lambda: self._fit_fusion(tuned_stage, is_training)
         )
