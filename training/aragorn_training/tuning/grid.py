@@ -58,6 +58,16 @@ class Grid:
     points: list[LexicalParameters]
 
 
+@dataclass(frozen=True)
+class JudgedTopics:
+    """The topics that have a relevant document, with judgments and folds."""
+
+    qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
+    hashes: dict[str, str]  # SHA-256 by file name
+    topics: list[str]  # sorted
+    folds: np.ndarray  # (topics,) fold indices
+
+
 def load_grid(name: str) -> Grid:
     """Load a grid by name or path; raise UsageError if it is missing or invalid."""
     path, tables = configs.read("grid", name)
@@ -128,22 +138,12 @@ def tune_grid(
     }
     table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
-    provenance: dict[str, Any] = {
-        "training_data": {"input": retrieval.dataset.file_hashes | judged.hashes},
-        "grid": grid.axes,
-    }
-    if enrichment := _get_enrichment(grid.points[best_point]):
-        provenance["enrichment"] = {
-            enrichment.checkpoint: enrichment.load_checkpoint(
-                retrieval.session.checkpoints
-            ).fingerprint
-        }
     point = grid.points[best_point]
     write_fitted(
         output,
         point,
         metrics,
-        provenance,
+        _build_provenance(grid, point, judged, retrieval),
         "grid",
         encode_grid(table, list(grid.axes), selection_measure),
         name=name,
@@ -164,6 +164,20 @@ def tune_grid(
     return table
 
 
+def _build_provenance(
+    grid: Grid, point: LexicalParameters, judged: JudgedTopics, retrieval: DatasetRetrieval
+) -> dict[str, Any]:
+    """Return the inputs and the grid that decide a point, and its tagger's fingerprint."""
+    provenance: dict[str, Any] = {
+        "training_data": {"input": retrieval.dataset.file_hashes | judged.hashes},
+        "grid": grid.axes,
+    }
+    if enrichment := _get_enrichment(point):
+        checkpoint = enrichment.load_checkpoint(retrieval.session.checkpoints)
+        provenance["enrichment"] = {enrichment.checkpoint: checkpoint.fingerprint}
+    return provenance
+
+
 def encode_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> dict[str, bytes]:
     """Return the full grid as grid.csv and, if it has axes, a plot of a measure as grid.png."""
     csv = table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode()
@@ -177,16 +191,6 @@ def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
         name: values[index]
         for (name, values), index in zip(grid.axes.items(), indices, strict=True)
     }
-
-
-@dataclass(frozen=True)
-class JudgedTopics:
-    """The topics that have a relevant document, with judgments and folds."""
-
-    qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
-    hashes: dict[str, str]  # SHA-256 by file name
-    topics: list[str]  # sorted
-    folds: np.ndarray  # (topics,) fold indices
 
 
 def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -> JudgedTopics:

@@ -42,6 +42,10 @@ from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, ro
 from aragorn_training.options import SELECTION_MEASURES
 from aragorn_training.tuning.grid import STORED_MEASURES, encode_grid
 
+VERSION = 1  # of quality scores of the same pairs
+
+log = logging.getLogger(__name__)
+
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
 # weights of quality; the weight of relevance is 1
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -57,6 +61,10 @@ CONSTRAINT = MEASURES.index("nDCG@5 relevance")
 OBJECTIVE = MEASURES.index("nDCG@5 quality")
 MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for selection
 N_FOLDS = 5
+RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5")
+WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
+PARAMETERS = ["depth", "weight"]
+ORIGINAL_ORDER = "original order"
 
 
 def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
@@ -137,16 +145,6 @@ def cross_validate(grid_values: np.ndarray) -> np.ndarray:
     return held_out_values
 
 
-VERSION = 1  # of quality scores of the same pairs
-
-log = logging.getLogger(__name__)
-
-RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5")
-WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
-PARAMETERS = ["depth", "weight"]
-ORIGINAL_ORDER = "original order"
-
-
 def tune_quality(
     system: System, qrels_file: Path, retrieval: DatasetRetrieval, output: Path
 ) -> pd.DataFrame:
@@ -169,14 +167,10 @@ def tune_quality(
     if system.name not in QUALITY_RERANKINGS:
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
     stage = QUALITY_RERANKINGS[system.name]
-    work_dir = retrieval.session.cache.path
     webis_values, webis_questions = evaluate_webis_topics(stage, retrieval)
     qrels = read_qrels(qrels_file, retrieval.collection.documents.read_all_docnos())
     check_overlap(retrieval.dataset, qrels, qrels_file.name)
-    ranking = truncate_rankings(retrieval.rank(stage.relevance), DEFAULT_DEPTH)
-    top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
-    quality = top_pairs.assign(quality=stage.quality.score(retrieval, top_pairs))
-    touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
+    touche_values = _score_and_evaluate(stage, qrels, retrieval)[..., : len(SELECTION_MEASURES)]
     touche_questions = get_questions(retrieval.topics, get_evaluated_topics(qrels))
     best_point = select_point(touche_values, webis_values)
     metrics = {
@@ -191,20 +185,12 @@ def tune_quality(
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack(
         [nan_mean(touche_values, 0), webis_values.mean(axis=0)]
     )
-    inputs = (
-        retrieval.dataset.file_hashes
-        | hash_input_files([qrels_file])
-        | load_source_hashes(work_dir, "webis")
-    )
-    network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
-    assert network is not None
-    provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
     point = POINTS[best_point]
     write_fitted(
         output,
         point,
         metrics,
-        provenance,
+        _build_provenance(stage, qrels_file, retrieval),
         "quality_reranking",
         encode_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
         name=get_printable_name(output),
@@ -217,6 +203,31 @@ def tune_quality(
     )
     log.info("%s: %s", output, point.format_formula())
     return table
+
+
+def _score_and_evaluate(
+    stage: QualityRerankingStage, qrels: pd.DataFrame, retrieval: DatasetRetrieval
+) -> np.ndarray:
+    """Rank by relevance, score the quality of the top documents and evaluate all grid points;
+    return values (topics, points, STORED_MEASURES)."""
+    ranking = truncate_rankings(retrieval.rank(stage.relevance), DEFAULT_DEPTH)
+    top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
+    quality = top_pairs.assign(quality=stage.quality.score(retrieval, top_pairs))
+    return evaluate_touche_topics(ranking, quality, qrels)
+
+
+def _build_provenance(
+    stage: QualityRerankingStage, qrels_file: Path, retrieval: DatasetRetrieval
+) -> dict[str, Any]:
+    """Return the hashes of the inputs and the fingerprint of the network that scores quality."""
+    inputs = (
+        retrieval.dataset.file_hashes
+        | hash_input_files([qrels_file])
+        | load_source_hashes(retrieval.session.cache.path, "webis")
+    )
+    network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
+    assert network is not None
+    return {"training_data": {"input": inputs}, "quality": network.fingerprint}
 
 
 def _cross_validate(
