@@ -72,20 +72,7 @@ def fit_ensemble(
         CheckpointError: If a member has no checkpoint.
         InputError: If the working directory is not prepared.
     """
-    if system.name not in ENSEMBLES:
-        raise UsageError(f"{system.name} is not an ensemble; choose one of: {', '.join(ENSEMBLES)}")
-    stage = ENSEMBLES[system.name]
-    missing_names = [
-        name
-        for name in system.stage.find_missing_checkpoints(checkpoints)
-        if name != stage.checkpoint
-    ]
-    if missing_names:
-        command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
-        raise CheckpointError(
-            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
-            f"`{command}` for each"
-        )
+    stage = _get_ensemble(system, work_dir, checkpoints)
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     model, metrics = fit_weighted_sum(
         scores, stage.get_member_fingerprints(checkpoints), non_negative
@@ -121,6 +108,24 @@ def fit_ensemble(
         model.format_formula(),
     )
     return model
+
+
+def _get_ensemble(system: System, work_dir: Path, checkpoints: CheckpointStore) -> EnsembleStage:
+    """Return a system's ensemble; raise UsageError if it has none, CheckpointError if a member has
+    no checkpoint."""
+    if system.name not in ENSEMBLES:
+        raise UsageError(f"{system.name} is not an ensemble; choose one of: {', '.join(ENSEMBLES)}")
+    stage = ENSEMBLES[system.name]
+    missing_names = [
+        name for name in stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint
+    ]
+    if missing_names:
+        command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
+        raise CheckpointError(
+            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
+            f"`{command}` for each"
+        )
+    return stage
 
 
 def _score_validation(

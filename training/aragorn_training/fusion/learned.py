@@ -77,16 +77,13 @@ def fit_fusion(
     topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
     frames = _build_result_tables(evaluation, pool, ridge, topic_values)
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
-    metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
-    metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
-    for evaluation_name, values in zip(EVALUATIONS, (topic_values, in_sample), strict=True):
-        means = {
-            label: tables[name][list(HEADLINE_MEASURES)].mean().to_numpy()
-            for label, tables in values.items()
-        }
-        metrics[evaluation_name] = {
-            label: round_means(HEADLINE_MEASURES, row) for label, row in means.items()
-        }
+    metrics: dict[str, Any] = {
+        "topics": len(evaluation.folds),
+        "pooled pairs": len(pool.labels),
+        "training pairs": int((~np.isnan(pool.labels)).sum()),
+        CROSS_VALIDATED: _average_topics(topic_values, name),
+        IN_SAMPLE: _average_topics(in_sample, name),
+    }
     training_data = {"input": retrieval.dataset.file_hashes | hash_named_files(dict(qrels_files))}
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
@@ -104,6 +101,17 @@ def fit_fusion(
     )
     log.info("%s: score = %s", output, model.format_formula())
     return frames
+
+
+def _average_topics(
+    values: result_tables.TopicValues, run: str
+) -> dict[str, dict[str, float | None]]:
+    """Return the rounded means of a run's headline measures over topics, by qrels."""
+    measures = [*HEADLINE_MEASURES]
+    return {
+        label: round_means(measures, tables[run][measures].mean().to_numpy())
+        for label, tables in values.items()
+    }
 
 
 def _read_qrels(

@@ -17,6 +17,9 @@ from aragorn.errors import TrainingError, pluralise
 from aragorn.systems.weighted_sum import PAIR_COLUMNS, standardise_by_topic
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
+if TYPE_CHECKING:
+    import lightgbm
+
 
 @dataclass(frozen=True)
 class TrainingSet:
@@ -134,10 +137,6 @@ def label_pairs(
             rng = np.random.default_rng([settings.seed, *str(qid).encode()])
             labels[rng.permutation(candidates)[: settings.unjudged_per_topic]] = 0.0
     return labels
-
-
-if TYPE_CHECKING:
-    import lightgbm
 
 
 @dataclass(frozen=True)
