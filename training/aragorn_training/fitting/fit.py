@@ -262,18 +262,7 @@ def save_network(
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
-    half_prefixes = network.half_precision_prefixes
-    omitted_tensors = _find_omitted_tensors(network, pretrained)
-    weights = {
-        name: tensor for name, tensor in network.state_dict().items() if name not in omitted_tensors
-    }
-    weights = {
-        name: tensor.half() if name.startswith(half_prefixes) else tensor
-        for name, tensor in weights.items()
-    }
-    network.load_state_dict(
-        {**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}}
-    )
+    weights = _round_weights(network, pretrained)
     config = {
         "version": __version__,
         checkpoint_class.name_key: network.get_name(),
@@ -297,6 +286,23 @@ def save_network(
         CARD: card.encode(),
     }
     write_with_provenance(directory, contents, provenance)
+
+
+def _round_weights(
+    network: Network, pretrained: PretrainedEncoder | None
+) -> dict[str, torch.Tensor]:
+    """Round a network's weights in place to the stored precision; return those to store."""
+    half_prefixes = network.half_precision_prefixes
+    omitted_tensors = _find_omitted_tensors(network, pretrained)
+    weights = {
+        name: tensor.half() if name.startswith(half_prefixes) else tensor
+        for name, tensor in network.state_dict().items()
+        if name not in omitted_tensors
+    }
+    network.load_state_dict(
+        {**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}}
+    )
+    return weights
 
 
 def _find_omitted_tensors(network: Network, pretrained: PretrainedEncoder | None) -> set[str]:
