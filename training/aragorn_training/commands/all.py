@@ -21,7 +21,7 @@ from aragorn_training.options import (
 )
 
 if TYPE_CHECKING:
-    from aragorn_training.commands.graph import Step
+    from aragorn_training.commands.graph import Sources, Step
     from aragorn_training.commands.scheduler import Records
 
 VERDICTS = (
@@ -74,8 +74,7 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
     plan: bool = option(
         False,
         help="only print the plan; states: new, started (interrupted, resumed by the next call), "
-        "outdated (made from other inputs, settings or code, and therefore recomputed) and "
-        "finished",
+        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
     )
 
 
@@ -89,26 +88,15 @@ def make_all(options: AllOptions) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
     from aragorn.cpu_cores import count_cpu_cores
     from aragorn.engine.device import choose_device
-    from aragorn.errors import InputError, ReproductionError, SystemsFailedError
+    from aragorn.errors import ReproductionError, SystemsFailedError
     from aragorn.storage.atomic_files import create_directory
     from aragorn_training.commands import graph
     from aragorn_training.commands.compare import compare_checkpoints
     from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
     from aragorn_training.formatting import DASH
 
-    for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
-        if path and not path.exists():
-            raise InputError(f"{path}: not found; check the path")
+    sources = _find_sources(options)
     create_directory(options.work_dir)
-    sources = graph.Sources(
-        options.input_dir,
-        options.work_dir,
-        options.data_dir,
-        options.qrels,
-        options.recipes_dir,
-        options.checkpoint_dir if options.reuse else None,
-        options.only,
-    )
     steps = graph.build_graph(sources)
     device = choose_device(options.device)
     selection = _select_steps(steps, options.only)
@@ -118,23 +106,22 @@ def make_all(options: AllOptions) -> None:
     print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
     if options.plan:
         return
+    checkpoints = options.work_dir / "checkpoints"
     for name in selection:
         stored = steps[name].stored
         if stored and records.get_state(name) != FINISHED:
-            _copy_checkpoint(stored, options.work_dir / "checkpoints" / name)
+            _copy_checkpoint(stored, checkpoints / name)
             records.write(name, Record(records.keys[name], device, is_finished=True))
     gpus = _list_gpus(device, options.gpu_processes)
     scheduler = Scheduler(steps, records, device, options.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
-    checkpoints = [
+    finished = [
         name
         for name in selection
-        if steps[name].output.parent.parent == options.work_dir / "checkpoints"
+        if steps[name].output.parent.parent == checkpoints and name not in failed
     ]
-    finished = [name for name in checkpoints if name not in failed]
-    records_of_finished = {name: records.read(name) for name in finished}
-    seconds = {name: record.seconds for name, record in records_of_finished.items() if record}
-    table = compare_checkpoints(seconds, options.work_dir / "checkpoints", options.checkpoint_dir)
+    seconds = {name: record.seconds for name in finished if (record := records.read(name))}
+    table = compare_checkpoints(seconds, checkpoints, options.checkpoint_dir)
     if finished:
         print(table.to_string(index=False, float_format="%.2f", na_rep=DASH))
     if failed:
@@ -144,12 +131,31 @@ def make_all(options: AllOptions) -> None:
         )
     if options.output:
         for name in set(graph.list_system_checkpoints()).intersection(finished):
-            _copy_checkpoint(options.work_dir / "checkpoints" / name, options.output / name)
+            _copy_checkpoint(checkpoints / name, options.output / name)
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
             f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: "
             f"{', '.join(differing)}"
         )
+
+
+def _find_sources(options: AllOptions) -> Sources:
+    """Return the inputs of the graph; raise InputError if one does not exist."""
+    from aragorn.errors import InputError
+    from aragorn_training.commands.graph import Sources
+
+    for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
+        if path and not path.exists():
+            raise InputError(f"{path}: not found; check the path")
+    return Sources(
+        options.input_dir,
+        options.work_dir,
+        options.data_dir,
+        options.qrels,
+        options.recipes_dir,
+        options.checkpoint_dir if options.reuse else None,
+        options.only,
+    )
 
 
 def _copy_checkpoint(source: Path, target: Path) -> None:

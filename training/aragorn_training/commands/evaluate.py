@@ -21,12 +21,12 @@ from aragorn_training.options import (
     parse_named_path,
 )
 
+log = logging.getLogger(__name__)
+
 COMPARISON_LEGEND = """a: {}, b: {}
 difference: mean of b - a over n topics, with its 95 % bootstrap interval from low to high
 p: paired two-sided randomisation test, not corrected; if p ≥ .05, the difference may be chance
 better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
-log = logging.getLogger(__name__)
-
 EVALUATION_LEGEND = (
     "best first by {}; bold: best mean; brackets: 95 % bootstrap interval; n: topics with a value"
 )
@@ -191,9 +191,13 @@ def evaluate(options: EvaluateOptions) -> None:
     format_name = "terminal" if is_terminal else options.format
     print(tables.format_evaluation(means, tests, shown, format_name))
     if options.format == "table":
-        legend = EVALUATION_LEGEND.format(shown[0])
-        legend += TEST_LEGEND.format(options.baseline) if options.baseline else ""
-        print(f"\n{legend}")
+        print(f"\n{_format_legend(shown[0], options.baseline)}")
+
+
+def _format_legend(measure: str, baseline: str | None) -> str:
+    """Format the legend of a table that is sorted by a measure, with tests against a baseline."""
+    tests = TEST_LEGEND.format(baseline) if baseline else ""
+    return EVALUATION_LEGEND.format(measure) + tests
 
 
 def compare(options: CompareOptions) -> None:
@@ -204,7 +208,8 @@ def compare(options: CompareOptions) -> None:
     name_a, first = options.first
     name_b, second = options.second
     if name_a == name_b:
-        name_a, name_b = escape_name(str(first)), escape_name(str(second))
+        name_a = escape_name(str(first))
+        name_b = escape_name(str(second))
     if not (first.is_dir() and second.is_dir()):
         if options.system:
             raise UsageError("compare: --system applies to two directories; remove it")

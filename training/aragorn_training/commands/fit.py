@@ -76,8 +76,7 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         parse=parse_named_path,
         metavar="[NAME=]FILE",
         help=f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels "
-        "are "
-        "weighted means of both",
+        "are weighted means of both",
     )
     inputs: tuple[Path, ...] = option(
         (),
@@ -104,7 +103,6 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
 def fit_recipe(options: FitOptions) -> None:
     """Train a network from a recipe; an interrupted run is resumed."""
     from aragorn.engine.device import choose_device
-    from aragorn.errors import escape_undecodable
     from aragorn_training.data.word_vectors import get_default_folder_name
     from aragorn_training.data.work_directory import lock_run
     from aragorn_training.fitting.distributed import join_process_group
