@@ -14,11 +14,14 @@ from aragorn.io.orders import Order
 from aragorn.io.runs import find_run, list_other_runs, read_run
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.overlap import raise_no_common_topic
-from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
+from aragorn_training.evaluation.significance import (
+    TOLERANCE,
+    bootstrap_means,
+    compare_with_baseline,
+)
 from aragorn_training.evaluation.similarity import find_system_runs, spearman
 
 KEYS = ["qid", "docno"]
-TOLERANCE = 1e-12  # values of a measure that differ less are tied
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,6 @@ def compare_rankings(
     correlations = {qid: spearman(docnos_a[qid], docnos_b[qid]) for qid in common}
     topics["correlation"] = pd.Series(correlations, dtype=float)
     changes = pairs.assign(best=best_rank)[is_changed].sort_values(["qid", "best", "docno"])
-    moved_pairs = pairs.loc[is_moved, ["qid", "rank_b", "score_a"]]
-    crossed = moved_pairs.merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
     score_differences = (pairs["score_a"] - pairs["score_b"]).abs()
     tags = [str(run["tag"].iloc[0]) if "tag" in run else "" for run in (first, second)]
     return RunComparison(
@@ -146,8 +147,16 @@ def compare_rankings(
         ),
         float(score_differences.max()),
         int((score_differences > 0).sum()),
-        float((crossed["score_a"] - crossed["score"]).abs().max()),
+        _compute_max_score_gap(pairs[is_moved], run_a),
     )
+
+
+def _compute_max_score_gap(moved_pairs: pd.DataFrame, run_a: pd.DataFrame) -> float:
+    """Compute the largest difference of the first run's scores at the two ranks of a document."""
+    crossed = moved_pairs[["qid", "rank_b", "score_a"]].merge(
+        run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"]
+    )
+    return float((crossed["score_a"] - crossed["score"]).abs().max())
 
 
 def find_runs(directory: Path) -> dict[str, Path]:

@@ -71,14 +71,7 @@ def compute_overlap(
     pairs = run.loc[run["qid"].isin(common), ["qid", "docno"]]
     judged_pairs = pairs.merge(qrels[["qid", "docno"]])
     if judged_pairs.empty:
-        examples = [
-            " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
-            for table in (pairs, qrels)
-        ]
-        pairs_text = f"{files[0]}: {examples[0]}; {files[1]}: {examples[1]}"
-        cause = f"no document is judged for its topic ({pairs_text})"
-        part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
-        raise InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
+        raise _build_no_judged_document_error(pairs, qrels, files)
     top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
     judged_count = len(top_rows.merge(judged_pairs))
     missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
@@ -97,8 +90,7 @@ def compute_overlap(
     if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
             "%s × %s: %d of %d documents in the top five judged, topics without judged documents: "
-            "%s; if that is unexpected, "
-            "check that topics and corpus are the same",
+            "%s; if that is unexpected, check that topics and corpus are the same",
             *names,
             judged_count,
             len(top_rows),
@@ -113,6 +105,21 @@ def compute_overlap(
         len(top_rows),
         judged_count,
     )
+
+
+def _build_no_judged_document_error(
+    pairs: pd.DataFrame, qrels: pd.DataFrame, files: tuple[object, object]
+) -> InputError:
+    """Build the error of a run and qrels without a common pair of topic and document, with an
+    example of each."""
+    examples = [
+        " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
+        for table in (pairs, qrels)
+    ]
+    pairs_text = f"{files[0]}: {examples[0]}; {files[1]}: {examples[1]}"
+    cause = f"no document is judged for its topic ({pairs_text})"
+    part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
+    return InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
 
 
 def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
@@ -162,9 +169,6 @@ def raise_no_common_topic(
         f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"
         f"{suggest_normalisation(first, second)}"
     )
-
-
-log = logging.getLogger(__name__)
 
 
 def read_docnos(file: Path) -> set[str]:

@@ -9,7 +9,8 @@ from scipy.stats import spearmanr
 
 from aragorn_training.plotting import NEUTRAL, create_figure, reduce_colours, render_png
 
-BETTER, WORSE = "#0b6e4f", "#b3261e"
+BETTER = "#0b6e4f"
+WORSE = "#b3261e"
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:

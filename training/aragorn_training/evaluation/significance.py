@@ -83,12 +83,14 @@ def describe_untested_runs(tests: pd.DataFrame) -> list[str]:
     """Return a sentence for each run that a test of `compare_with_baseline` leaves out."""
     lines = []
     for run, row in tests.iterrows():
+        test = "test"
         if row["n_topics"] < MIN_TOPICS:
-            test, cause = "test", f"fewer than {MIN_TOPICS} topics"
+            cause = f"fewer than {MIN_TOPICS} topics"
         elif np.isnan(row["p_randomisation"]):
-            test, cause = "test", "no topic differs"
+            cause = "no topic differs"
         elif np.isnan(row["p_t"]):
-            test, cause = "t-test", "constant differences"
+            test = "t-test"
+            cause = "constant differences"
         else:
             continue
         lines.append(f"no {test} for {run}: {cause}; not counted in its Holm correction")

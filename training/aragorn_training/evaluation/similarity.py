@@ -87,8 +87,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
     for first, second in combinations(runs, 2):
         if tables["jaccard"].loc[first, second] == 0:
             log.warning(
-                "%s and %s: no common document in any topic; check that both are of the same "
-                "corpus",
+                "%s and %s: no common document in any topic; check that both are of the same corpus",
                 first,
                 second,
             )
