@@ -54,14 +54,7 @@ def sample_negatives(
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
     ends = np.r_[starts[1:], len(conclusions)]
-    largest_group = int((ends - starts).max())
-    needed_count, available_count = per_argument * largest_group, len(conclusions) - largest_group
-    if needed_count > available_count:
-        cause = f"the most frequent conclusion needs {needed_count} negatives"
-        raise InputError(
-            f"{cause}, but only {available_count} arguments have other conclusions; use a larger "
-            "corpus"
-        )
+    _check_corpus_size(starts, ends, per_argument)
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
     chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
@@ -103,7 +96,8 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
     Returns:
         Row indices (arguments,) of the negatives.
     """
-    rng, negatives = create_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
+    rng = create_generator(seed, RandomStream.HARD_NEGATIVES)
+    negatives = fallback.copy()
     for rows, hits in retrieve_for_conclusions(
         arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH
     ):
@@ -142,6 +136,18 @@ def retrieve_for_conclusions(
             query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
             hits = search(index, query, model, depth + len(group)).documents
             yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
+
+
+def _check_corpus_size(starts: np.ndarray, ends: np.ndarray, per_argument: int) -> None:
+    """Raise InputError if the most frequent conclusion needs too many negatives."""
+    n_largest = int((ends - starts).max())
+    n_needed = per_argument * n_largest
+    n_available = int(ends[-1]) - n_largest
+    if n_needed > n_available:
+        cause = f"the most frequent conclusion needs {n_needed} negatives"
+        raise InputError(
+            f"{cause}, but only {n_available} arguments have other conclusions; use a larger corpus"
+        )
 
 
 def _sample_rows(

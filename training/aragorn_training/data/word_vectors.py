@@ -101,20 +101,7 @@ def prepare_vectors(
     }
     output = RecordedFiles(output_dir, cache_key, overwrite)
     premises = PremiseTokens(work_dir, settings)
-    counts = Counter(word for words in premises for word in words)
-    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
-    if not frequent_words:
-        raise InputError(
-            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower "
-            "--minimum-frequency"
-        )
-    vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    _log_coverage(
-        work_dir,
-        vocabulary,
-        counts,
-        split_surface_tokens if settings.surface_method else tokenise_query,
-    )
+    vocabulary = _build_vocabulary(work_dir, premises, settings)
 
     def write(path: Path) -> None:
         vectors = (
@@ -129,6 +116,28 @@ def prepare_vectors(
     output.build([VECTORS_FILE], write)
     content = vocabulary.to_text().encode()
     output.build([VOCABULARY_FILE], lambda file: file.write_bytes(content))
+
+
+def _build_vocabulary(
+    work_dir: Path, premises: PremiseTokens, settings: VectorSettings
+) -> Vocabulary:
+    """Build the vocabulary of the premises and log its coverage; raise InputError if no word is
+    frequent enough."""
+    counts = Counter(word for words in premises for word in words)
+    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    if not frequent_words:
+        raise InputError(
+            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower "
+            "--minimum-frequency"
+        )
+    vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
+    _log_coverage(
+        work_dir,
+        vocabulary,
+        counts,
+        split_surface_tokens if settings.surface_method else tokenise_query,
+    )
+    return vocabulary
 
 
 def split_surface_tokens(text: str) -> list[str]:
