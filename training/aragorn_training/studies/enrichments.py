@@ -1,6 +1,6 @@
 """Compare document enrichments under identical retrieval models, cross-validated over topics."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,8 @@ from aragorn_training.options import (
 from aragorn_training.tuning import grid as tuning
 from aragorn_training.tuning.grid import Grid
 
-FILE, DIGITS = "enrichment.csv", 6
+FILE = "enrichment.csv"
+DIGITS = 6
 UNENRICHED = "none"
 # the same for all enrichments, to compare nothing else
 INDEX_SETTINGS = IndexSettings(stemmer="porter")
@@ -100,16 +101,25 @@ def run(options: Options) -> pd.DataFrame:
     topic_sets = {ALL_TOPICS: np.ones(len(judged.topics), dtype=bool)}
     if len(qrels_files) > 1:
         topic_sets |= {name: judged.folds == fold for fold, name in enumerate(qrels_files)}
+    return _tabulate_cells(values_by_cell, topic_sets, options.enrichments)
+
+
+def _tabulate_cells(
+    values_by_cell: Mapping[tuple[str, str], pd.DataFrame],
+    topic_sets: Mapping[str, np.ndarray],
+    enrichments: Sequence[str],
+) -> pd.DataFrame:
+    """Tabulate means, differences and tests of all cells (enrichment, model) by topic set."""
     rows = [
         {"topics": label}
         | _build_row(
-            name, model, column, {cell: values[rows] for cell, values in values_by_cell.items()}
+            name, model, column, {cell: values[mask] for cell, values in values_by_cell.items()}
         )
-        for label, rows in topic_sets.items()
+        for label, mask in topic_sets.items()
         for name, model in values_by_cell
         for column in MEASURES
     ]
-    return add_holm_correction(pd.DataFrame(rows), options.enrichments)
+    return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:

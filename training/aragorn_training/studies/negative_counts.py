@@ -7,6 +7,7 @@ A score without topic or text: what a network can reach that learns which premis
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,21 +49,12 @@ def run(options: Options) -> pd.DataFrame:
         InputError: If the working directory is not prepared.
     """
     first_seed = read_prepared_manifest(options.work_dir).inputs["seed"]
-    tables = [
-        pd.DataFrame(
-            iter_rows(
-                options.work_dir / f"{split}.words.parquet",
-                ["docno", "normalised_conclusion", "negatives"],
-                options.work_dir,
-            )
-        )
-        for split in (VALIDATION, TRAIN)
-    ]
-    counts = Counter(negatives[0] for negatives in tables[1]["negatives"])
-    positives = np.stack([*tables[0].groupby("normalised_conclusion", sort=False).indices.values()])
-    queries = tables[0]["normalised_conclusion"].unique()
-    pool = pd.concat(tables, ignore_index=True)
-    scores = -pool["docno"].map(counts).to_numpy(float)
+    validation, pool = _load_rows(options.work_dir)
+    positives = np.stack(
+        [*validation.groupby("normalised_conclusion", sort=False).indices.values()]
+    )
+    queries = validation["normalised_conclusion"].unique()
+    scores = pool["score"].to_numpy()
     docno_order = pool["docno"].rank().to_numpy()
     rows = []
     for factor in SAMPLE_FACTORS:
@@ -90,3 +82,20 @@ def run(options: Options) -> pd.DataFrame:
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def _load_rows(work_dir: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Load the premises of the validation split, and those of both splits with their `score`."""
+    validation, train = (
+        pd.DataFrame(
+            iter_rows(
+                work_dir / f"{split}.words.parquet",
+                ["docno", "normalised_conclusion", "negatives"],
+                work_dir,
+            )
+        )
+        for split in (VALIDATION, TRAIN)
+    )
+    counts = Counter(negatives[0] for negatives in train["negatives"])
+    pool = pd.concat([validation, train], ignore_index=True)
+    return validation, pool.assign(score=-pool["docno"].map(counts).to_numpy(float))

@@ -22,9 +22,11 @@ from aragorn_training.options import (
 )
 from aragorn_training.tuning.grid import rank_at_point
 
-FILE, DIGITS = "rank_changes.csv", 0
+FILE = "rank_changes.csv"
+DIGITS = 0
 DEPTH = 25  # ranks compared, as in Hollatz 2022
-ORIGINAL, ENRICHED = "original", "enriched"
+ORIGINAL = "original"
+ENRICHED = "enriched"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +51,12 @@ def run(options: Options) -> pd.DataFrame:
     Raises:
         InputError: If the topic is not in the input.
     """
-    enrichment = options.enrichment
     qid = options.topic
     qrels = read_qrels(options.qrels)
     with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
         if qid not in (queries := retrieval.topics.set_index("qid")["query"]):
             raise InputError(f"topic {qid}: not in the input; choose another topic")
-        points = {
-            ORIGINAL: LexicalParameters(__version__, IndexSettings(stemmer="porter"), BM25(), None)
-        }
-        if enrichment:
-            network = Enrichment(enrichment).load_checkpoint(retrieval.session.checkpoints).network
-            settings = IndexSettings(fields=network.input_fields, stemmer="porter")
-            points[ENRICHED] = LexicalParameters(__version__, settings, BM25(), None, enrichment)
+        points = _build_points(options.enrichment, retrieval)
         rankings = {variant: _rank(point, qid, retrieval) for variant, point in points.items()}
         docnos = list(
             dict.fromkeys(
@@ -90,6 +85,19 @@ def run(options: Options) -> pd.DataFrame:
             for term in index.analyse_query(queries[qid]):
                 table[f"{term}_{variant}"] = [frequencies.get(term, 0) for frequencies in counts]
         return table
+
+
+def _build_points(
+    enrichment: str | None, retrieval: DatasetRetrieval
+) -> dict[str, LexicalParameters]:
+    """Build the parameters of ORIGINAL and, with an enrichment, of ENRICHED."""
+    settings = IndexSettings(stemmer="porter")
+    points = {ORIGINAL: LexicalParameters(__version__, settings, BM25(), None)}
+    if enrichment:
+        network = Enrichment(enrichment).load_checkpoint(retrieval.session.checkpoints).network
+        settings = IndexSettings(fields=network.input_fields, stemmer="porter")
+        points[ENRICHED] = LexicalParameters(__version__, settings, BM25(), None, enrichment)
+    return points
 
 
 def _rank(point: LexicalParameters, qid: str, retrieval: DatasetRetrieval) -> pd.Series:

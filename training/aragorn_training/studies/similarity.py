@@ -1,8 +1,9 @@
 """Compare similarities by which negatives are sampled (Entezari 2020, section 3.2.5)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,13 +73,7 @@ def run(options: Options) -> pd.DataFrame:
         unrelated = np.random.default_rng(options.seed).choice(
             without_term, size=len(related), replace=False
         )
-        texts = [conclusions[index] for index in np.r_[related, unrelated]]
-        similarities = {
-            "Levenshtein": process.cdist(texts[: len(related)], texts, scorer=fuzz.ratio) / 100
-        }
-        for name, matrix in features.items():
-            product = matrix[related] @ matrix[np.r_[related, unrelated]].T
-            similarities[name] = product if isinstance(product, np.ndarray) else product.toarray()
+        similarities = _compute_similarities(conclusions, features, related, unrelated)
         upper = np.triu_indices(len(related), 1)
         for name, matrix in similarities.items():
             same = matrix[:, : len(related)][upper]
@@ -90,6 +85,34 @@ def run(options: Options) -> pd.DataFrame:
     return pd.DataFrame(
         rows, columns=["term", "similarity", "conclusions", "related", "unrelated", "auc"]
     )
+
+
+def _compute_similarities(
+    conclusions: Sequence[str],
+    features: Mapping[str, Any],
+    related: np.ndarray,
+    unrelated: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Compute similarities of related conclusions with these and the unrelated ones.
+
+    Args:
+        conclusions: Normalised conclusions.
+        features: Matrices (conclusions, dimensions) of unit vectors, dense or sparse, by name.
+        related: Indices of the related conclusions.
+        unrelated: Indices of the unrelated conclusions.
+
+    Returns:
+        Matrices (related, related and unrelated) by name.
+    """
+    compared = np.r_[related, unrelated]
+    texts = [conclusions[index] for index in compared]
+    similarities = {
+        "Levenshtein": process.cdist(texts[: len(related)], texts, scorer=fuzz.ratio) / 100
+    }
+    for name, matrix in features.items():
+        product = matrix[related] @ matrix[compared].T
+        similarities[name] = product if isinstance(product, np.ndarray) else product.toarray()
+    return similarities
 
 
 def _average_vectors(texts: Sequence[str], vectors_dir: Path) -> np.ndarray:

@@ -41,10 +41,14 @@ from aragorn_training.studies.argument_quality.protocol import (
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.quality import QualitySpec
 
-LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
+LENGTH = "length"
+UNTRAINED = "untrained"
+ENSEMBLE = "ensemble"
 LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
 RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
-FILE, DIGITS, KEY = "argument_quality.csv", 4, "setting"
+FILE = "argument_quality.csv"
+DIGITS = 4
+KEY = "setting"
 ORDER = (*SETTINGS, table.RERANKING)  # of the rows
 # one is selected by leave-one-out cross-validation
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))
@@ -113,6 +117,17 @@ def run(options: Options) -> Result:
         name: _embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device)
         for name in data_sets
     }
+    return _tabulate_settings(runners, scores, embeddings, recipe.task.loss)
+
+
+def _tabulate_settings(
+    runners: Mapping[str, SettingRunner],
+    scores: Mapping[Cell, np.ndarray],
+    embeddings: Mapping[str, np.ndarray],
+    loss: str,
+) -> Result:
+    """Evaluate the scores of all cells; return the table, and the plot of the networks of a
+    loss."""
     rows: table.Rows = []
     panels: list[LengthPanel] = []
     for name, runner in runners.items():
@@ -127,7 +142,7 @@ def run(options: Options) -> Result:
         ]
         if name == RERANKING_SETTING:
             rows += table.tabulate_reranking(runner, networks)
-        panels += table.build_length_panels(name, runner, networks[recipe.task.loss][0])
+        panels += table.build_length_panels(runner, networks[loss][0])
     results = pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"})
     return Result(results, {"": plot_scores_by_length(panels)})
 

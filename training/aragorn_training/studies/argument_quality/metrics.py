@@ -5,10 +5,9 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from aragorn_training.evaluation.similarity import correlate, group_rows_by_topic
+from aragorn_training.evaluation.similarity import CORRELATIONS, correlate, group_rows_by_topic
 from aragorn_training.fitting.listwise import compute_dense_ranks
 
-CORRELATIONS = ("Pearson", "Spearman", "Kendall")
 PARTIAL_SPEARMAN = "partial Spearman (length)"
 DEPTHS = (5, 10, 15)
 NDCG_LINEAR, NDCG_EXPONENTIAL = (

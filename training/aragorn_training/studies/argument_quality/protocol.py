@@ -34,6 +34,8 @@ from aragorn_training.fitting.training_loop import train as train_loop
 from aragorn_training.fitting.validation import use_evaluation_mode
 from aragorn_training.tasks.quality import QualitySpec, QualityTask
 
+N_DEV = {"ukp": 3, "ibm": 2}  # number of dev debates (or topics) for early stopping, by data set
+SPLIT_SEED = 0  # one split for all network seeds
 # frozen layers by encoder and device, shared by all networks of a process
 _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
@@ -92,10 +94,6 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str)
             _FROZEN_LAYERS.setdefault(
                 (recipe.encoder, device), FrozenLayerCache(bert, frozen_layers)
             ).attach_to(bert)
-
-
-N_DEV = {"ukp": 3, "ibm": 2}  # number of dev debates (or topics) for early stopping, by data set
-SPLIT_SEED = 0  # one split for all network seeds
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ def tabulate_dev(setting: str, runner: SettingRunner, folds: ScoresByFold) -> Ro
         values = []
         for fold, scores in enumerate(fold_scores):
             dev = runner.table.assign(predicted=scores)[runner.mask_split(fold, "dev")]
-            labels, predictions = dev["score"].to_numpy(), dev["predicted"].to_numpy()
+            labels = dev["score"].to_numpy()
+            predictions = dev["predicted"].to_numpy()
             values += [
                 correlate(labels[rows], predictions[rows])["Spearman"]
                 for rows in group_rows_by_topic(dev)
@@ -110,19 +111,17 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
     return rows
 
 
-def build_length_panels(
-    setting: str, runner: SettingRunner, scores: np.ndarray
-) -> Iterator[LengthPanel]:
+def build_length_panels(runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
     """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
     trained_on = " and ".join(DATA_NAMES[name] for name in runner.setting.train_data)
     words = count_argument_words(runner.table)
-    quality = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
+    percentiles = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for test_set, mask in _mask_test_sets(runner).items():
         yield LengthPanel(
             f"trained on {trained_on}, tested on {DATA_NAMES[test_set]}",
             words[mask],
             scores[mask],
-            quality[mask],
+            percentiles[mask],
         )
 
 
