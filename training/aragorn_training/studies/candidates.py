@@ -33,12 +33,17 @@ from aragorn_training.fitting.validation import (
 )
 from aragorn_training.options import CheckpointOptions, PrecisionOptions, StudyOptions
 
-ENCODER, BM25 = "encoder, untrained", "BM25, untrained"
-NEGATIVE_COUNT, LENGTH = "-times used as a training negative", "text length"
+ENCODER = "encoder, untrained"
+BM25 = "BM25, untrained"
+NEGATIVE_COUNT = "-times used as a training negative"
+LENGTH = "text length"
 SCORERS = (*ENSEMBLE_MEMBERS, ENCODER, BM25, NEGATIVE_COUNT, LENGTH)
 ENCODER_LENGTHS = MaxLengths(20, 180)  # word pieces; those of the BERT networks
 # of the result file
-KEY, ORDER, FILE, DIGITS = "scorer", SCORERS, "candidates.csv", 2
+FILE = "candidates.csv"
+DIGITS = 2
+KEY = "scorer"
+ORDER = SCORERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +126,12 @@ def _build_scorer(
         pretrained = PretrainedEncoder(EncoderSettings().name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, ENCODER_LENGTHS)
         return build_encoder_scorer(pretrained, device), "pieces", tokeniser
-    scorers = {
-        BM25: score_bm25,
-        LENGTH: _score_length,
-        NEGATIVE_COUNT: _build_negative_count_scorer(work_dir),
-    }
-    return scorers[name], "words", WordTokeniser(Vocabulary(()), MaxLengths())
+    score = (
+        _build_negative_count_scorer(work_dir)
+        if name == NEGATIVE_COUNT
+        else {BM25: score_bm25, LENGTH: _score_length}[name]
+    )
+    return score, "words", WordTokeniser(Vocabulary(()), MaxLengths())
 
 
 def _score_length(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ from aragorn.text.index_terms import Fields, select_texts
 from aragorn_training.data.retrieval import open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
-FILE, DIGITS = "tagged_document_lengths.csv", 2
+FILE = "tagged_document_lengths.csv"
+DIGITS = 2
 ORIGINAL = "args.me"
 COLUMNS = ["max", "min", "mean", "median", "sd"]
 

@@ -39,7 +39,8 @@ from aragorn_training.options import (
 )
 from aragorn_training.plotting import NEUTRAL, create_figure, render_png
 
-FILE, DIGITS = "networks.csv", 4
+FILE = "networks.csv"
+DIGITS = 4
 MEMBER_DEPTH = 100  # documents per topic and network, as in the ensemble
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")

@@ -14,10 +14,8 @@ FILE = "augmented_sbert{options.suffix}.csv"
 DIGITS = 2
 KEY = "task"
 ORDER = tuple(LOADERS)
-UNSEEDED = (
-    trial.BASELINE,
-    trial.UNTRAINED,
-)  # networks that do not depend on the repetition's seeds
+# networks that do not depend on the repetition's seeds
+UNSEEDED = (trial.BASELINE, trial.UNTRAINED)
 SEEDED = (*trial.GOLD_NETWORKS, *trial.STRATEGIES)
 KEYS = ("task", "network")  # columns that identify a row
 SOURCES = {"mrpc": "bws_cross", "bws_cross": "mrpc"}  # source of the domain adaptation, by task
