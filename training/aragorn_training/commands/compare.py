@@ -15,9 +15,12 @@ from aragorn_training.formatting import CROSS_VALIDATED
 
 # maximum differences in percentage points, explained by rounding (OK) or by training on another
 # machine (near)
-OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
+OK_TOLERANCE = 0.1
+NEAR_TOLERANCE = 2.0
 # verdicts on metrics that are not comparable
-OTHER_DATA, OTHER_RECIPE, NOT_STORED = "other data", "other recipe", "not stored"
+OTHER_DATA = "other data"
+OTHER_RECIPE = "other recipe"
+NOT_STORED = "not stored"
 COLUMNS = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
 
 

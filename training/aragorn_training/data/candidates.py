@@ -20,7 +20,6 @@ from aragorn_training.data.seeds import RandomStream, create_generator
 
 SAMPLE_FACTOR = 20  # arguments sampled per negative
 
-
 Pool = Literal["split", "collection"]
 Rule = Literal["random", "least_similar"]
 

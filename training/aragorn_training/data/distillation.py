@@ -150,9 +150,8 @@ def _write_scores(
     if not lists:
         raise InputError(
             f"{retrieval.dataset.name}: for none of {len(titles)} titles does {system.name} rank "
-            "at least "
-            f"{settings.documents_per_title} documents with different scores; lower --documents or "
-            "use a larger corpus"
+            f"at least {settings.documents_per_title} documents with different scores; lower "
+            "--documents or use a larger corpus"
         )
     table = pd.concat(lists, ignore_index=True)
     texts = retrieval.collection.documents.read_texts(set(table["docno"])).set_index("docno")[

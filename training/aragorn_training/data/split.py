@@ -37,8 +37,7 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     if not len(eligible_conclusions):
         raise InputError(
             f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: "
-            f"{premise_counts.max()}), so there "
-            "is no validation set; use a larger corpus"
+            f"{premise_counts.max()}), so there is no validation set; use a larger corpus"
         )
     shuffled_conclusions = create_generator(seed, RandomStream.SPLIT).permutation(
         eligible_conclusions

@@ -93,8 +93,7 @@ def prepare_passages(
         corpus_dir: Directory with the args.me corpus.
         work_dir: Working directory.
         qrels: TREC qrels files, whose documents are marked as judged.
-        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as pooled
-            (`found`).
+        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as pooled.
         overwrite: Whether to replace a table prepared from other input.
 
     Returns:

@@ -82,7 +82,8 @@ class LazyAdam(torch.optim.Adam):
     def _update_rows(self, parameter: Tensor, param_group: dict[str, Any]) -> None:
         # sums over occurrences and micro-batches
         gradient = parameter.grad.coalesce()  # type: ignore[union-attr]
-        rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
+        rows = gradient.indices()[0]  # (R,)
+        values = gradient.values()  # (R, E)
         state = self.state[parameter]
         if not state:
             state["step"] = torch.tensor(0.0)

@@ -24,8 +24,10 @@ VERSION = 1  # of validation scores of the same network
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]
 
 ENCODING_BATCH_SIZE = 2048  # number of texts
-RECALL_DEPTH, NDCG_DEPTH = 100, 10
-RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (full collection)"
+RECALL_DEPTH = 100
+NDCG_DEPTH = 10
+RECALL = f"recall@{RECALL_DEPTH} (full collection)"
+NDCG = f"nDCG@{NDCG_DEPTH} (full collection)"
 
 
 def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:

@@ -37,7 +37,9 @@ VERSION = 1  # of students trained with the same settings
 
 log = logging.getLogger(__name__)
 
-GOLD, SILVER, BOTH = "gold", "silver", "gold and silver"
+GOLD = "gold"
+SILVER = "silver"
+BOTH = "gold and silver"
 RNG_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
 TEACHER_LEARNING_RATE = 1e-4
 
@@ -59,7 +61,7 @@ class StudentPairSettings(Protocol):
 
 
 class TrainingVariant(NamedTuple):
-    """Loss and pairs that a network is trained on; without a loss, the encoder as it is."""
+    """Loss and pairs that a network is trained on; without a loss, the initial encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH

@@ -25,7 +25,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     bm25_depth: PositiveInt = 3  # premises of other conclusions that BM25 retrieves per conclusion
     max_silver_pairs: PositiveInt = 5000  # maximum number of pairs labelled by the teacher
     teacher_encoder: str = ""  # encoder name or folder; empty: the student's
-    train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
+    train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: the initial one
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str

@@ -45,7 +45,9 @@ MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
 HardNegatives = Literal["dirichlet"]
 
 LISTWISE_ONLY = ("tfr_bert",)  # rankers that cannot be trained on pairs
-BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
+# baselines
+BM25 = "BM25 over premises"
+COSINE = "encoder cosine"
 
 
 class PairwiseSpec(TextNetworkSpec, frozen=True):

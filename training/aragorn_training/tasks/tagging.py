@@ -178,8 +178,7 @@ class TaggingTask(Task[TARGER]):
 
     metrics_description = (
         "Percent, on held-out documents: whole components (precision, recall, F1) and tokens "
-        "(accuracy). They did not select "
-        "the network."
+        "(accuracy). They did not select the network."
     )
 
     def __init__(self, documents: Split, network: TARGER, tokeniser: SurfaceTokeniser) -> None:

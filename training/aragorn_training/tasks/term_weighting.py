@@ -121,7 +121,7 @@ class TrainingPassages:
     """Training passages with one target per word piece."""
 
     word_pieces: PaddedTexts
-    targets: Tensor  # (N, L) int8; -1 on pieces that do not start a word
+    targets: Tensor  # (N, L) int8; -1 on word pieces that do not start a word
 
     @classmethod
     def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
@@ -142,8 +142,7 @@ class TermWeightingTask(Task[DeepCT]):
 
     metrics_description = (
         "Percent, on passages of held-out discussions: R² over all words; MAP and R-precision over "
-        "passages with a relevant "
-        "word."
+        "passages with a relevant word."
     )
 
     def __init__(
