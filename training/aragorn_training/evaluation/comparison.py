@@ -111,7 +111,8 @@ def compare_rankings(
         for run in (first, second)
     )
     qids_a, qids_b = (list(dict.fromkeys(run["qid"])) for run in (first, second))
-    common = [qid for qid in qids_a if qid in set(qids_b)]
+    common_qids = set(qids_a) & set(qids_b)
+    common = [qid for qid in qids_a if qid in common_qids]
     if not common:
         raise_no_common_topic(qids_a, qids_b, *names)
     pairs = run_a.merge(run_b, on=KEYS, how="outer", suffixes=("_a", "_b"))
@@ -142,8 +143,8 @@ def compare_rankings(
         topics.loc[common],
         changes.drop(columns="best").reset_index(drop=True),
         (
-            [qid for qid in qids_a if qid not in common],
-            [qid for qid in qids_b if qid not in common],
+            [qid for qid in qids_a if qid not in common_qids],
+            [qid for qid in qids_b if qid not in common_qids],
         ),
         float(score_differences.max()),
         int((score_differences > 0).sum()),

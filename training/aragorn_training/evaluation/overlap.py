@@ -74,7 +74,8 @@ def compute_overlap(
         raise _build_no_judged_document_error(pairs, qrels, files)
     top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
     judged_count = len(top_rows.merge(judged_pairs))
-    missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
+    other_qids = evaluated - {*common}
+    missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in other_qids]
     unjudged = [qid for qid in topics if qid not in judged]
     if missing_qids:
         log.warning(
@@ -86,7 +87,8 @@ def compute_overlap(
             names[1],
             abbreviate_list(missing_qids, MAX_NAMES_LISTED),
         )
-    unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
+    judged_qids = set(judged_pairs["qid"])
+    unmatched = [qid for qid in common if qid not in judged_qids]
     if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
             "%s × %s: %d of %d documents in the top five judged, topics without judged documents: "
