@@ -30,6 +30,7 @@ from aragorn_training.evaluation.similarity import (
     plot_heat_maps,
     select_top_docnos,
 )
+from aragorn_training.fusion.ensemble import MEMBER_DEPTH
 from aragorn_training.options import (
     CheckpointOptions,
     InputOptions,
@@ -41,7 +42,6 @@ from aragorn_training.plotting import NEUTRAL, create_figure, render_png
 
 FILE = "networks.csv"
 DIGITS = 4
-MEMBER_DEPTH = 100  # documents per topic and network, as in the ensemble
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")
 ENSEMBLE = "ensemble"  # checkpoint of the networks' weighted sum

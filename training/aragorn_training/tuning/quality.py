@@ -34,7 +34,7 @@ from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
-from aragorn_training.evaluation.folds import split_folds
+from aragorn_training.evaluation.folds import N_FOLDS, split_folds
 from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.fitting.listwise import compute_dense_ranks
@@ -60,7 +60,6 @@ MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 
 CONSTRAINT = MEASURES.index("nDCG@5 relevance")
 OBJECTIVE = MEASURES.index("nDCG@5 quality")
 MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for selection
-N_FOLDS = 5
 RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
 PARAMETERS = ["depth", "weight"]
