@@ -155,7 +155,7 @@ class _Graph:
         self._missing_qrels = [] if sources.qrels else ["--qrels"]
         self._add_data("pairs", self._corpus)
 
-    def _judge(self, prefix: str = "--", name: str = "") -> tuple[Argument, ...]:
+    def _list_input_arguments(self, prefix: str = "--", name: str = "") -> tuple[Argument, ...]:
         """Return the arguments that name corpus and qrels."""
         qrels = self._sources.qrels
         return (*self._corpus, *((f"{prefix}qrels", (name, qrels)) if qrels else ()))
@@ -195,7 +195,7 @@ class _Graph:
             return self._add_published(kind, names)
         is_known = f"prepare {kind}" in CODE
         missing = () if is_known else (f"prepare {kind}",)
-        return self._add_data(kind, self._judge("--exclude-"), missing=missing)
+        return self._add_data(kind, self._list_input_arguments("--exclude-"), missing=missing)
 
     def _add_vectors(self, recipe: Recipe) -> str:
         method = recipe.task.surface_vector_method
@@ -216,7 +216,7 @@ class _Graph:
             same_tagger = [grid for grid in grids if grids[grid][0].enrichment == tagger]
             smallest = min(same_tagger, key=lambda grid: len(grids[grid]))
             requires = [tagger, *([smallest] if smallest != name else [])]
-        command = ("tune", paths[name], *self._judge())
+        command = ("tune", paths[name], *self._list_input_arguments())
         self._add_checkpoint(name, command, requires, self._missing_qrels, bool(tagger))
 
     def _add_combination(self, name: str) -> None:
@@ -228,7 +228,7 @@ class _Graph:
         if system.name in QUALITY_RERANKINGS:
             requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
             missing = self._missing_qrels + self._sources.find_missing([webis_argquality.FOLDER])
-            command = ("tune", system.name, *self._judge())
+            command = ("tune", system.name, *self._list_input_arguments())
         self._add_checkpoint(name, command, requires, missing)
 
     def _add_fusion(self, name: str) -> None:
@@ -237,7 +237,7 @@ class _Graph:
         recipe = read_recipe(str(path))
         members = [FUSION_CANDIDATES[member] for member in recipe.members]
         baselines = [SYSTEMS[baseline].stage for baseline in recipe.baselines]
-        command = ("fuse", path, *self._judge(name="relevance="))
+        command = ("fuse", path, *self._list_input_arguments(name="relevance="))
         requires = _list_checkpoints([*members, *baselines])
         self._add_checkpoint(name, command, requires, self._missing_qrels)
 

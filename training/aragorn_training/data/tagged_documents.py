@@ -71,14 +71,14 @@ def _write_table(directory: Path, name: str, dataset: ComponentDataset, file: Pa
         [document.tags for document in documents],
     ]
     pq.write_table(pa.table(columns, schema=SCHEMA), file)
-    token_count = sum(len(document.tokens) for document in documents)
-    component_count = sum(tag.startswith("B-") for document in documents for tag in document.tags)
+    n_tokens = sum(len(document.tokens) for document in documents)
+    n_components = sum(tag.startswith("B-") for document in documents for tag in document.tags)
     log.info(
         "%s: %d documents, %d tokens, %d components",
         name,
         len(documents),
-        token_count,
-        component_count,
+        n_tokens,
+        n_components,
     )
 
 

@@ -73,7 +73,7 @@ def compute_overlap(
     if judged_pairs.empty:
         raise _build_no_judged_document_error(pairs, qrels, files)
     top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
-    judged_count = len(top_rows.merge(judged_pairs))
+    n_judged = len(top_rows.merge(judged_pairs))
     other_qids = evaluated - {*common}
     missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in other_qids]
     unjudged = [qid for qid in topics if qid not in judged]
@@ -89,12 +89,12 @@ def compute_overlap(
         )
     judged_qids = set(judged_pairs["qid"])
     unmatched = [qid for qid in common if qid not in judged_qids]
-    if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
+    if unmatched or n_judged < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
             "%s × %s: %d of %d documents in the top five judged, topics without judged documents: "
             "%s; if that is unexpected, check that topics and corpus are the same",
             *names,
-            judged_count,
+            n_judged,
             len(top_rows),
             abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
         )
@@ -105,7 +105,7 @@ def compute_overlap(
         unjudged,
         sorted(judged - evaluated),
         len(top_rows),
-        judged_count,
+        n_judged,
     )
 
 

@@ -52,10 +52,10 @@ def initialise_from_clusters(
         raise UsageError(
             "[clusters] applies only to snrm without hidden layers; remove it from the recipe"
         )
-    cluster_count = ranker.config.latent
-    if cluster_count > len(vectors):
+    n_clusters = ranker.config.latent
+    if n_clusters > len(vectors):
         raise UsageError(
-            f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; "
+            f"network.latent is {n_clusters}, but the vocabulary has only {len(vectors)} words; "
             "lower it"
         )
     mean_vector = vectors.mean(0, keepdims=True)
@@ -65,7 +65,7 @@ def initialise_from_clusters(
     unit_vectors = _normalise_rows(offsets - (offsets @ mean_direction.T) * mean_direction)
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
     centroids = _spherical_k_means(
-        unit_vectors, rarity, cluster_count, create_generator(seed, RandomStream.CENTROIDS)
+        unit_vectors, rarity, n_clusters, create_generator(seed, RandomStream.CENTROIDS)
     )
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
     weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
@@ -77,22 +77,22 @@ def initialise_from_clusters(
 
 
 def _spherical_k_means(
-    unit_vectors: np.ndarray, weights: np.ndarray, cluster_count: int, rng: np.random.Generator
+    unit_vectors: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return unit centroids (cluster_count, E) of unit vectors (V, E) with weights (V,)."""
-    word_count = len(unit_vectors)
+    """Return unit centroids (n_clusters, E) of unit vectors (V, E) with weights (V,)."""
+    n_words = len(unit_vectors)
     probabilities = weights / weights.sum()
     weights = weights.astype(unit_vectors.dtype)
-    centroids = unit_vectors[rng.choice(word_count, cluster_count, replace=False, p=probabilities)]
+    centroids = unit_vectors[rng.choice(n_words, n_clusters, replace=False, p=probabilities)]
     for _ in range(KMEANS_ITERATIONS):
         nearest_centroids = (unit_vectors @ centroids.T).argmax(1)
         membership = csr_matrix(
-            (weights, (nearest_centroids, np.arange(word_count))), (cluster_count, word_count)
+            (weights, (nearest_centroids, np.arange(n_words))), (n_clusters, n_words)
         )
         sums = membership @ unit_vectors
         is_empty = np.linalg.norm(sums, axis=1) < EPSILON
         sums[is_empty] = unit_vectors[
-            rng.choice(word_count, int(is_empty.sum()), replace=False, p=probabilities)
+            rng.choice(n_words, int(is_empty.sum()), replace=False, p=probabilities)
         ]
         centroids = _normalise_rows(sums)
     return centroids

@@ -135,11 +135,11 @@ def join_process_group(device: str) -> Iterator[ProcessGroup]:
         return
     if device == "cuda":
         local_rank = int(os.environ["LOCAL_RANK"])
-        gpu_count = torch.cuda.device_count()
-        if local_rank >= gpu_count:
+        n_gpus = torch.cuda.device_count()
+        if local_rank >= n_gpus:
             raise UsageError(
-                f"torchrun --nproc-per-node exceeds the {gpu_count} GPUs of this machine; use at "
-                f"most {gpu_count}"
+                f"torchrun --nproc-per-node exceeds the {n_gpus} GPUs of this machine; use at "
+                f"most {n_gpus}"
             )
         torch.cuda.set_device(local_rank)
     distributed.init_process_group(

@@ -13,11 +13,11 @@ class FrozenLayerCache(nn.Module):
     float32, so its vectors do not depend on batch or order. The cache is in memory and unbounded.
     """
 
-    def __init__(self, bert: Any, block_count: int) -> None:
-        """Wrap the embeddings and the lowest `block_count` blocks of an encoder."""
+    def __init__(self, bert: Any, n_blocks: int) -> None:
+        """Wrap the embeddings and the lowest `n_blocks` blocks of an encoder."""
         super().__init__()
         # A plain list: the encoders that share the layers must not register them as submodules.
-        self.layers = [bert.embeddings, *bert.encoder.layer[:block_count]]
+        self.layers = [bert.embeddings, *bert.encoder.layer[:n_blocks]]
         for layer in self.layers:
             layer.eval()
         self._hidden_size: int = bert.config.hidden_size

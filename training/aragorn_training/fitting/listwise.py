@@ -123,8 +123,8 @@ def compute_dense_ranks(scores: np.ndarray) -> np.ndarray:
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
     """Deal sorted items in turn to ceil(items / size) lists; return each list's indices."""
     order = np.argsort(scores, kind="stable")
-    list_count = -(-len(scores) // size)
-    return [order[offset::list_count] for offset in range(list_count)]
+    n_lists = -(-len(scores) // size)
+    return [order[offset::n_lists] for offset in range(n_lists)]
 
 
 def build_ranked_lists(

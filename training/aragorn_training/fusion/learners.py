@@ -66,9 +66,9 @@ class LabelledPool:
         self.features = np.stack(list(features.values()), axis=1)  # (N, F)
         self.labels = label_pairs(self.pairs, qrels, settings)  # (N,), NaN: unlabelled
         self._topics, _ = pd.factorize(self.pairs["qid"])
-        topic_count = self.pairs["qid"][~np.isnan(self.labels)].nunique()
-        if topic_count < 2:
-            topics = pluralise(topic_count, "topic")
+        n_topics = self.pairs["qid"][~np.isnan(self.labels)].nunique()
+        if n_topics < 2:
+            topics = pluralise(n_topics, "topic")
             raise TrainingError(
                 f"{topics} with judged documents in the pool, but at least 2 are needed; check "
                 "qrels and input"
@@ -80,7 +80,7 @@ class LabelledPool:
         rows = rows[~np.isnan(self.labels[rows])]
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
-    def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
+    def bootstrap(self, n_samples: int) -> Iterator[TrainingSet]:
         """Yield training sets of as many topics as are labelled, sampled with replacement."""
         labelled_rows = np.flatnonzero(~np.isnan(self.labels))
         rows = [
@@ -88,7 +88,7 @@ class LabelledPool:
             for positions in self.pairs.iloc[labelled_rows].groupby("qid").indices.values()
         ]
         rng = np.random.default_rng(self._seed)
-        for _ in range(sample_count):
+        for _ in range(n_samples):
             yield self.build_training_set(
                 np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))])
             )
@@ -228,13 +228,13 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
     return RankNetModel(network)
 
 
-def _build_network(feature_count: int, hidden_units: int) -> nn.Module:
+def _build_network(n_features: int, hidden_units: int) -> nn.Module:
     """Build RankNet's network in float64; without hidden units it is a weighted sum."""
     # a bias cancels in score differences
-    output_layer = nn.Linear(hidden_units or feature_count, 1, bias=False)
+    output_layer = nn.Linear(hidden_units or n_features, 1, bias=False)
     if not hidden_units:
         return output_layer.double()
-    return nn.Sequential(nn.Linear(feature_count, hidden_units), nn.Tanh(), output_layer).double()
+    return nn.Sequential(nn.Linear(n_features, hidden_units), nn.Tanh(), output_layer).double()
 
 
 def fit_lambdamart(

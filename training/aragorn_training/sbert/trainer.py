@@ -62,24 +62,24 @@ class TrainingSetup:
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
-    def step_count(self) -> int:
+    def n_steps(self) -> int:
         """Number of optimiser steps of the full training."""
         return self.training.epochs * -(-len(self._build_dataset()) // self.training.batch_size)
 
     def train_steps(
-        self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]
+        self, seed: int, n_steps: int, scratch_dir: Path, state_files: dict[str, Path]
     ) -> Network:
-        """Run the first `step_count` steps of the full training, return the network, and move
+        """Run the first `n_steps` steps of the full training, return the network, and move
         STATE_FILES to `state_files`.
 
         `state_files` maps STATE_FILES to paths. The seed determines head, data order and dropout.
         `scratch_dir` is removed.
         """
         model, trainer = self._build(seed, scratch_dir)
-        trainer.add_callback(_StopAfter(step_count))
+        trainer.add_callback(_StopAfter(n_steps))
         _run_trainer(trainer)
         for name, path in state_files.items():
-            (scratch_dir / f"checkpoint-{step_count}" / name).replace(path)
+            (scratch_dir / f"checkpoint-{n_steps}" / name).replace(path)
         shutil.rmtree(scratch_dir)
         return model
 

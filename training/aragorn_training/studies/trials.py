@@ -46,8 +46,8 @@ class Trial(NamedTuple):
         return f"{self.name}-seed{self.recipe.seed}" if self.recipe.seed else self.name
 
 
-def load_plan(name: str, seed_count: int) -> list[Trial]:
-    """Load a plan by its name in training/aragorn_training/configs/plans, with `seed_count` seeds
+def load_plan(name: str, n_seeds: int) -> list[Trial]:
+    """Load a plan by its name in training/aragorn_training/configs/plans, with `n_seeds` seeds
     per trial from that of the recipe.
 
     Each table of the TOML file is a trial. Its key `recipe` names a recipe (default: the trial's
@@ -61,7 +61,7 @@ def load_plan(name: str, seed_count: int) -> list[Trial]:
     seeded = [
         (trial, recipe, recipe.seed + offset)
         for trial, recipe in recipes.items()
-        for offset in range(seed_count)
+        for offset in range(n_seeds)
     ]
     return [Trial(trial, replace(recipe, seed=seed)) for trial, recipe, seed in seeded]
 

@@ -142,12 +142,12 @@ class Cell(NamedTuple):
         return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 
-def list_cells(settings: Sequence[str], recipe: Recipe, seed_count: int) -> list[Cell]:
+def list_cells(settings: Sequence[str], recipe: Recipe, n_seeds: int) -> list[Cell]:
     """List the cells of settings in training order, seed by seed."""
     assert isinstance(recipe.task, QualitySpec)
     return [
         Cell(name, seed, loss, uses_topic, fold)
-        for seed in range(seed_count)
+        for seed in range(n_seeds)
         for name in settings
         if not (seed and SETTINGS[name].has_single_seed)
         for uses_topic in ((True, False) if SETTINGS[name].has_topic_ablation else (True,))

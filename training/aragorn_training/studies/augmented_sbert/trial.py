@@ -120,12 +120,12 @@ def _train_seed(
 ) -> float:
     """Train a seed's first steps, unless their state is cached, and return the dev metric."""
     seed_dir = work_dir / f"seed-{seed}"
-    step_count = max(1, round(fraction * setup.step_count))
+    n_steps = max(1, round(fraction * setup.n_steps))
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
         model = setup.train_steps(
-            seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True))
+            seed, n_steps, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True))
         )
         dev_file.write_text(repr(measure(model)))
 
