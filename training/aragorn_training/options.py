@@ -57,8 +57,8 @@ def input_option(help: str) -> Any:
     return option(MISSING, "-i", "--input", help=help)
 
 
-positive_int = integer_between(1, 2**31)
-process_count = integer_between(1, 1024)
+parse_positive_int = integer_between(1, 2**31)
+parse_process_count = integer_between(1, 1024)
 
 
 def parse_work_dir(text: str) -> Path:
@@ -204,7 +204,7 @@ class ProcessOptions(DeviceOptions):
 
     processes: int | None = option(
         None,
-        parse=process_count,
+        parse=parse_process_count,
         help="number of networks trained in parallel, one thread each "
         "(default: number of cores; 1 on a GPU)",
     )

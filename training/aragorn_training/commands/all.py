@@ -17,7 +17,7 @@ from aragorn_training.options import (
     add_command,
     input_option,
     output_option,
-    process_count,
+    parse_process_count,
 )
 
 if TYPE_CHECKING:
@@ -67,10 +67,12 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
     )
     processes: int | None = option(
         None,
-        parse=process_count,
+        parse=parse_process_count,
         help="maximum number of processes, one thread each (default: number of cores)",
     )
-    gpu_processes: int = option(3, parse=process_count, help="maximum number of processes per GPU")
+    gpu_processes: int = option(
+        3, parse=parse_process_count, help="maximum number of processes per GPU"
+    )
     plan: bool = option(
         False,
         help="only print the plan; states: new, started (interrupted, resumed by the next call), "

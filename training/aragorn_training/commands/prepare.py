@@ -15,7 +15,7 @@ from aragorn_training.options import (
     WorkOptions,
     input_option,
     output_option,
-    positive_int,
+    parse_positive_int,
 )
 
 
@@ -89,7 +89,7 @@ class DistillationOptions(
         "repeatable",
     )
     teacher: str = option("fusion", metavar="SYSTEM", help="name of the teacher system")
-    titles: int = option(1000, parse=positive_int, help="maximum number of titles")
+    titles: int = option(1000, parse=parse_positive_int, help="maximum number of titles")
     documents: int = option(
         24, parse=integer_between(2, 1000), help="number of documents per title"
     )
@@ -106,13 +106,15 @@ class VectorsOptions(SeedOptions, PrepareOptions):
         "output directory (default: WORK_DIR/vectors; "
         "with --surface-tokens: WORK_DIR/vectors-METHOD)"
     )
-    dimensions: int = option(300, parse=positive_int, help="number of dimensions of the vectors")
+    dimensions: int = option(
+        300, parse=parse_positive_int, help="number of dimensions of the vectors"
+    )
     minimum_frequency: int = option(
-        5, parse=positive_int, help="minimum word frequency in the premises"
+        5, parse=parse_positive_int, help="minimum word frequency in the premises"
     )
     epochs: int | None = option(
         None,
-        parse=positive_int,
+        parse=parse_positive_int,
         help="number of training epochs (default: 5; with --surface-tokens: 20)",
     )
     surface_tokens: Literal["word2vec", "fasttext"] | None = option(

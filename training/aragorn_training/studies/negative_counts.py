@@ -17,7 +17,7 @@ from aragorn_training.data.candidates import SAMPLE_FACTOR, draw_negatives
 from aragorn_training.data.split import CANDIDATES_PER_QUERY, POSITIVES, TRAIN, VALIDATION
 from aragorn_training.data.work_directory import iter_rows, read_prepared_manifest
 from aragorn_training.fitting.validation import measure_candidates
-from aragorn_training.options import StudyOptions, positive_int
+from aragorn_training.options import StudyOptions, parse_positive_int
 
 FILE = "negative_counts.csv"
 DIGITS = 2
@@ -30,7 +30,7 @@ AT_RANDOM = "random"
 class Options(StudyOptions):
     """Options of the study."""
 
-    repetitions: int = option(5, parse=positive_int, help="number of draws per sample size")
+    repetitions: int = option(5, parse=parse_positive_int, help="number of draws per sample size")
 
 
 def run(options: Options) -> pd.DataFrame:

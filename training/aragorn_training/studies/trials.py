@@ -19,7 +19,7 @@ from aragorn_training.data.work_directory import lock_run
 from aragorn_training.fitting.fit import fit
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.mapping import get_default_process_count, map_parallel
-from aragorn_training.options import ProcessOptions, StudyOptions, positive_int
+from aragorn_training.options import ProcessOptions, StudyOptions, parse_positive_int
 from aragorn_training.tasks import build_recipe
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Options(StudyOptions, ProcessOptions):
     plan: str = argument(
         metavar="PLAN", help="name of a plan in training/aragorn_training/configs/plans"
     )
-    repetitions: int = option(1, parse=positive_int, help="number of seeds per trial")
+    repetitions: int = option(1, parse=parse_positive_int, help="number of seeds per trial")
 
 
 def run(options: Options) -> pd.DataFrame:

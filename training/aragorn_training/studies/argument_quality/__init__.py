@@ -28,7 +28,7 @@ from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
-from aragorn_training.options import ProcessOptions, Result, StudyOptions, positive_int
+from aragorn_training.options import ProcessOptions, Result, StudyOptions, parse_positive_int
 from aragorn_training.studies.argument_quality import table
 from aragorn_training.studies.argument_quality.metrics import count_argument_words
 from aragorn_training.studies.argument_quality.protocol import (
@@ -66,7 +66,7 @@ class Options(StudyOptions, ProcessOptions):
     parts: tuple[str, ...] = option(
         tuple(SETTINGS), "--part", choices=tuple(SETTINGS), help="setting to evaluate; repeatable"
     )
-    repetitions: int = option(3, parse=positive_int, help="number of seeds per network")
+    repetitions: int = option(3, parse=parse_positive_int, help="number of seeds per network")
 
     @property
     def replaced(self) -> list[str]:

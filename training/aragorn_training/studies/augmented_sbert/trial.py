@@ -36,7 +36,7 @@ from aragorn_training.options import (
     SeedOptions,
     StudyOptions,
     input_option,
-    positive_int,
+    parse_positive_int,
 )
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
@@ -166,7 +166,7 @@ class SentencePairOptions(StudyOptions, ProcessOptions, SeedOptions):
 
     input_dir: Path = input_option("directory with bws/ and mrpc/, as published")
     repetitions: int = option(
-        3, parse=positive_int, help="number of repetitions with different seeds"
+        3, parse=parse_positive_int, help="number of repetitions with different seeds"
     )
     student: str = option("all-MiniLM-L6-v2", help="initial bi-encoder: name or directory")
     teacher: str | None = option(
