@@ -1,12 +1,11 @@
 """Parse arguments, set up logging and standard streams, and map exceptions to exit codes."""
 
 import argparse
-import copy
 import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
@@ -72,7 +71,7 @@ def _iter_paths(args: argparse.Namespace) -> Iterator[tuple[Path, type[Submissio
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Help formatter that appends defaults, and hides the aliases of long options."""
+    """Help formatter that appends defaults."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -83,13 +82,6 @@ class _HelpFormatter(argparse.HelpFormatter):
             return text
         default_text = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
         return f"{text} (default: {default_text.replace('%', '%%')})"
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        names = action.option_strings
-        long_names = [name for name in names if name.startswith("--")]
-        action = copy.copy(action)
-        action.option_strings = [name for name in names if name not in long_names[1:]]
-        return super()._format_action_invocation(action)
 
 
 def add_commands(parent: "Commands", commands: Mapping[str, Command | Group]) -> None:
@@ -122,24 +114,24 @@ class Commands:
         """Add a subcommand that has subcommands; return the `Commands` to which these are added."""
         return type(self)(self._add_parser(name, description), metavar)
 
-    def add(
-        self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()
-    ) -> argparse.ArgumentParser:
+    def add(self, name: str, handler: Handler, description: str) -> argparse.ArgumentParser:
         """Add a subcommand with its handler and return its parser, to which options can be
         added."""
-        parser = self._add_parser(name, description, aliases)
+        parser = self._add_parser(name, description)
         parser.set_defaults(handler=handler)
         help = "log warnings and errors only"
         parser.add_argument("--quiet", action="store_true", help=help)
         return parser
 
-    def _add_parser(
-        self, name: str, description: str, aliases: Sequence[str] = ()
-    ) -> ArgumentParser:
+    def _add_parser(self, name: str, description: str) -> ArgumentParser:
         parser: ArgumentParser = self._subparsers.add_parser(
-            name, aliases=aliases, help=description, description=description, epilog=self.parser.epilog,
-            formatter_class=_HelpFormatter, allow_abbrev=False,
-        )  # fmt: skip
+            name,
+            help=description,
+            description=description,
+            epilog=self.parser.epilog,
+            formatter_class=_HelpFormatter,
+            allow_abbrev=False,
+        )
         return parser
 
 
