@@ -36,7 +36,10 @@ log = logging.getLogger(__name__)
 VERSION = 1  # of the index and its scores
 
 MAX_CONCLUSIONS = 100  # conclusions per topic; all their premises are ranked
-K1, B, EPSILON = 1.5, 0.75, 0.25  # as in rank-bm25
+# as in rank-bm25
+K1 = 1.5
+B = 0.75
+EPSILON = 0.25
 
 
 class _Conclusions(msgspec.Struct):
@@ -67,7 +70,7 @@ class ConclusionIndex:
         self.docnos = data.docnos
         self.idf = data.idf
         self._mean_length = data.mean_length
-        self._term_numbers = {term: number for number, term in enumerate(data.idf)}
+        self._rows = {term: row for row, term in enumerate(data.idf)}
         self._weights = SparseMatrix.open(directory, "weights", np.float64)
 
     @classmethod
@@ -81,11 +84,11 @@ class ConclusionIndex:
         """Return each query term with its contribution to the score of a conclusion, which need not
         be indexed."""
         counts = Counter(normalise(conclusion).split())
+        length = counts.total()
         contributions = []
         for term in normalise(query).split():
             contribution = 0.0
             if counts[term] and term in self.idf:
-                length = counts.total()
                 contribution = bm25(counts[term], length, self._mean_length, self.idf[term], K1, B)
             contributions.append((term, contribution))
         return contributions
@@ -95,17 +98,17 @@ class ConclusionIndex:
         be normalised."""
         scores = np.zeros(len(self.conclusions))
         for term in normalise(query).split():
-            if term in self._term_numbers:
-                rows, weights = self._weights.get_row(self._term_numbers[term])
-                scores[rows] += weights
+            if term in self._rows:
+                columns, weights = self._weights.get_row(self._rows[term])
+                scores[columns] += weights
         return scores
 
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
         """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0;
         ties go to the first."""
         scores = self.score_all(query)
-        matching_rows = np.flatnonzero(scores > 0)
-        order = matching_rows[select_top_k(scores[matching_rows], MAX_CONCLUSIONS)]
+        matches = np.flatnonzero(scores > 0)
+        order = matches[select_top_k(scores[matches], MAX_CONCLUSIONS)]
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
 
@@ -131,7 +134,7 @@ def build_conclusion_index(directory: Path, collection: pd.DataFrame) -> None:
         conclusions,
         [sorted(docnos[conclusion]) for conclusion in conclusions],
         mean_length,
-        dict(zip(counter.numbers, idf, strict=True)),
+        dict(zip(counter.term_numbers, idf, strict=True)),
     )
     (directory / "conclusions.msgpack").write_bytes(msgspec.msgpack.encode(data))
 

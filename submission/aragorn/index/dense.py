@@ -45,8 +45,8 @@ SHARD_SIZE = 1024  # texts per shard
 SAMPLE_SIZE = 16
 CHARACTERS_PER_TOKEN = 5
 READ_BLOCK = 16384  # texts read at a time
-# BERT's inputs, with [CLS] and [SEP], are padded to a multiple of LENGTH_BLOCK
-LENGTH_BLOCK, SPECIAL_TOKENS = 16, 2
+LENGTH_BLOCK = 16  # BERT's inputs are padded to a multiple of this length
+SPECIAL_TOKENS = 2  # [CLS] and [SEP], which count towards it
 VECTOR_BLOCK = 16384  # vectors per matrix product
 QUERY_BLOCK = 64  # queries per matrix product
 ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot product
@@ -66,7 +66,9 @@ class DenseIndex:
 
     def __init__(self, names: Sequence[str], vectors: np.ndarray, rows: np.ndarray) -> None:
         """Create the index of texts whose vectors are `rows` (N,) of `vectors` (R, V) float16."""
-        self.names, self._vectors, self._rows = names, vectors, rows
+        self.names = names
+        self._vectors = vectors
+        self._rows = rows
         self._positions = {name: position for position, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -151,7 +153,8 @@ def load_or_build_dense_index(
 
 def _read_keys_and_lengths(texts: NamedTexts) -> tuple[list[bytes], np.ndarray]:
     """Return the keys of texts in a VectorStore, and their lengths (N,) in characters."""
-    keys, lengths = list[bytes](), list[int]()
+    keys: list[bytes] = []
+    lengths: list[int] = []
     for start in range(0, len(texts.names), READ_BLOCK):
         block = texts.load(list(texts.names[start : start + READ_BLOCK]))
         keys += [hash_text(texts.input_type, text) for text in block]

@@ -151,11 +151,11 @@ def transpose_matrix(
 
 
 class TermCounter:
-    """Counts the terms of documents, and numbers terms by first occurrence."""
+    """Counter of the terms of documents, which numbers terms by first occurrence."""
 
     def __init__(self, get_terms: Callable[[Any], Sequence[str]]) -> None:
         """Create a counter; `get_terms` returns the terms of a token, usually one."""
-        self.numbers: dict[str, int] = {}  # of all terms so far
+        self.term_numbers: dict[str, int] = {}  # of all terms so far
         self._get_terms = get_terms
 
     def count(self, tokens: Iterable[Token], frequencies: np.ndarray | None = None) -> csr_array:
@@ -165,25 +165,28 @@ class TermCounter:
             tokens: Tokens of all documents, with END_OF_TEXT after each document.
             frequencies: Frequency of each token in its document (tokens,) int32; None: all 1.
         """
-        numbers, distinct_tokens = _number(chain([END_OF_TEXT], tokens))
-        numbers = numbers[1:]
+        token_columns, distinct_tokens = _number(chain([END_OF_TEXT], tokens))
+        token_columns = token_columns[1:]
         if frequencies is None:
-            frequencies = np.ones(len(numbers), np.int32)
-        ends = np.flatnonzero(numbers == 0) + 1
-        token_counts = _build_csr(frequencies, numbers, ends, len(distinct_tokens))
+            frequencies = np.ones_like(token_columns)
+        ends = np.flatnonzero(token_columns == 0) + 1
+        token_counts = _build_csr(frequencies, token_columns, ends, len(distinct_tokens))
 
         terms = [(), *map(self._get_terms, distinct_tokens[1:])]
         # numbered within these documents first: the product is faster with fewer columns
-        block_numbers, block_terms = _number(chain.from_iterable(terms))
+        term_columns, block_terms = _number(chain.from_iterable(terms))
         ends = np.cumsum([len(token_terms) for token_terms in terms])
-        ones = np.ones(len(block_numbers), np.int32)
-        term_counts = token_counts @ _build_csr(ones, block_numbers, ends, len(block_terms))
+        terms_by_token = _build_csr(
+            np.ones_like(term_columns), term_columns, ends, len(block_terms)
+        )
+        term_counts = token_counts @ terms_by_token
 
         for term in block_terms:
-            self.numbers.setdefault(term, len(self.numbers))
-        columns = np.array([self.numbers[term] for term in block_terms], np.int32)
+            self.term_numbers.setdefault(term, len(self.term_numbers))
+        columns = np.array([self.term_numbers[term] for term in block_terms], np.int32)
         columns = columns[term_counts.indices]
-        return _build_csr(term_counts.data, columns, term_counts.indptr[1:], len(self.numbers))
+        n_columns = len(self.term_numbers)
+        return _build_csr(term_counts.data, columns, term_counts.indptr[1:], n_columns)
 
 
 def _number(items: Iterable[T]) -> tuple[np.ndarray, list[T]]:
@@ -220,22 +223,20 @@ class InvertedIndex:
     def __init__(self, directory: Path) -> None:
         """Open an index that `write_index` has written."""
         self.terms = (directory / "terms.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        self.term_numbers = {term: number for number, term in enumerate(self.terms)}
+        self.term_numbers = {term: row for row, term in enumerate(self.terms)}
         self.by_term = SparseMatrix.open(directory, "by_term", np.int32)
         self.by_document = SparseMatrix.open(directory, "by_document", np.int32)
         self.lengths: np.ndarray = np.load(directory / "lengths.npy")
         self.total_length = int(self.lengths.sum(dtype=np.int64))
-        # With the 0 of unknown terms at the end.
+        # with the 0 of unknown terms at the end
         self._df = np.append(self.by_term.count_entries(), 0)
         self._cf = np.append(np.load(directory / "cf.npy"), 0)
 
     def get_statistics(self, terms: Sequence[str]) -> Statistics:
         """Return the collection's statistics, with df and cf in the order of `terms`; 0 for unknown
         terms."""
-        numbers = np.array([self.term_numbers.get(term, -1) for term in terms], dtype=np.int64)
-        return Statistics(
-            len(self.lengths), self.total_length, self._df[numbers], self._cf[numbers]
-        )
+        rows = np.array([self.term_numbers.get(term, -1) for term in terms], dtype=np.int64)
+        return Statistics(len(self.lengths), self.total_length, self._df[rows], self._cf[rows])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the document numbers, ascending, and frequencies of a term; empty if unknown."""
@@ -245,8 +246,8 @@ class InvertedIndex:
 
     def get_document_terms(self, document: int) -> tuple[list[str], np.ndarray]:
         """Return a document's terms, in no particular order, and their frequencies."""
-        numbers, frequencies = self.by_document.get_row(document)
-        return [self.terms[number] for number in numbers], frequencies
+        columns, frequencies = self.by_document.get_row(document)
+        return [self.terms[column] for column in columns], frequencies
 
 
 def write_index(directory: Path, blocks: Iterable[csr_array], terms: Iterable[str]) -> None:

@@ -158,7 +158,9 @@ def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str])
     by_length = np.argsort([len(sequence) for sequence in ids], kind="stable")
     n_batches = -(-len(ids) // BATCH_SIZE)
     batches = [by_length[first::n_batches] for first in range(n_batches)]
-    documents, terms, weights = [], [], []
+    documents = []
+    terms = []
+    weights = []
     for rows, vectors in zip(batches, map_batches(encode, batches, device, torch.cat), strict=True):
         values = vectors.numpy()
         positions, latent_terms = values.nonzero()

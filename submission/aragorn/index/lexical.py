@@ -148,7 +148,7 @@ def build_term_index(
     starts = range(0, len(docnos), BLOCK_SIZE)
     sizes = [len(docnos[start : start + BLOCK_SIZE]) for start in starts]
     blocks = map(count_block, track(starts, "term index", "documents", sizes))
-    write_index(directory, blocks, counter.numbers)
+    write_index(directory, blocks, counter.term_numbers)
 
 
 def _iter_tokens(texts: Sequence[str]) -> Iterator[list[bytes]]:

@@ -79,9 +79,9 @@ class VectorStore:
         content = self.parts.read(name)
         if content is None:
             return None
-        count = len(content) // (KEY_SIZE + 2 * self._dimension)
-        vectors = np.frombuffer(content, np.float16, offset=count * KEY_SIZE)
-        return content[: count * KEY_SIZE], vectors.reshape(count, self._dimension)
+        n_texts = len(content) // (KEY_SIZE + 2 * self._dimension)
+        vectors = np.frombuffer(content, np.float16, offset=n_texts * KEY_SIZE)
+        return content[: n_texts * KEY_SIZE], vectors.reshape(n_texts, self._dimension)
 
     def _read_new_parts(self) -> bool:
         """Read the parts that this or another process has appended since the last call; return
@@ -114,7 +114,7 @@ class EncodingEstimate:
     """Number of texts that a network is encoding, and the expected time of the last one."""
 
     network: str
-    text_count: int
+    n_texts: int
     end: float  # seconds, as of `time.monotonic`
 
     @property
@@ -123,7 +123,8 @@ class EncodingEstimate:
 
     def __str__(self) -> str:
         seconds = max(1, self.remaining_seconds)
-        return f"{self.network}: encoding {self.text_count:,} texts without a vector, about {seconds:.0f} s"
+        work = f"encoding {self.n_texts:,} texts without a vector"
+        return f"{self.network}: {work}, about {seconds:.0f} s"
 
 
 Listener = Callable[[EncodingEstimate], object]

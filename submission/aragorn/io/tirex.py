@@ -84,7 +84,8 @@ def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
     def parse(record: Any) -> tuple[str, str]:
         has_documents = isinstance(record, Candidate)
         names = ("query",) if has_documents else ("query", "default_text", "text")
-        qid, query = _get_qid(record), _get(record, *names)
+        qid = _get_qid(record)
+        query = _get(record, *names)
         if not isinstance(query, str):
             raise ValueError(f"query is {_format(query)}; expected a string")
         if not query.strip():

@@ -52,7 +52,10 @@ EXPECTED_CORPUS = (
 )
 STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
-JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
+JSONL_SCHEMA = (
+    'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or '
+    '{"id": …, "conclusion": …, "argument": …}'
+)
 
 
 class Topic(NamedTuple):
@@ -227,12 +230,12 @@ def read_arguments(file: Path, record_type: type[Record]) -> Iterator[Record]:
     """
     unit, schema = ("line", JSONL_SCHEMA) if _is_jsonl(file) else ("argument", JSON_SCHEMA)
     decode = msgspec.json.Decoder(record_type).decode
-    for number, record in iter_lines(file) if _is_jsonl(file) else _split_corpus(file):
+    for position, record in iter_lines(file) if _is_jsonl(file) else _split_corpus(file):
         try:
             argument = decode(record)
             _validate(argument)
         except (ValueError, RecursionError) as error:
-            location = f"{unit} {number}{_format_id(record)}"
+            location = f"{unit} {position}{_format_id(record)}"
             if unit == "line" and b'"arguments"' in record:
                 schema += "; a single object with all arguments must be named .json"
             raise build_record_error(file, location, record, error, schema) from None
@@ -271,7 +274,7 @@ def _read_json(file: Path) -> Buffer:
 
 
 def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
-    """Return numbers (from 1) and undecoded arguments of a JSON file."""
+    """Return positions (from 1) and undecoded arguments of a JSON file."""
     data = _read_json(file)
     try:
         with pause_gc():
@@ -302,11 +305,11 @@ def _format_id(record: bytes | Raw) -> str:
 
 def _format_last_id(prefix: bytes) -> str:
     """Return " (after id X)" with the last id of a prefix of a JSON text; "" if there is none."""
-    _, _, rest = prefix.rpartition(b'"id":')
-    _, _, value = rest[:300].partition(b'"')
+    _, key, suffix = prefix.rpartition(b'"id":')
+    _, _, value = suffix[:300].partition(b'"')
     identifier, quote, _ = value.partition(b'"')
-    is_found = len(rest) < len(prefix) and quote
-    return f" (after id {abbreviate(identifier.decode(errors='replace'))})" if is_found else ""
+    has_id = key and quote
+    return f" (after id {abbreviate(identifier.decode(errors='replace'))})" if has_id else ""
 
 
 @pause_gc()

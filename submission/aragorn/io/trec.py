@@ -32,8 +32,8 @@ class TrecLine(NamedTuple):
 def read_trec_lines(file: Path) -> Iterator[TrecLine]:
     """Yield the lines of a file, plain or gzipped, with LF, CRLF or CR line ends."""
     lines = LINE_END.split(read_text(file))
-    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        yield TrecLine(number, line, line.split() if line.isascii() else FIELD.findall(line))
+    for line_number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        yield TrecLine(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
 
 
 def parse_integer(field: str) -> int | None:
@@ -56,7 +56,7 @@ def parse_float(field: str) -> float | None:
 
 
 def recognise_format(line: TrecLine) -> str:
-    """Return what the first invalid line of a file tells about its format; "" if nothing."""
+    """Return a hint at the format of a file from its first invalid line; "" if there is none."""
     text = line.text.strip()
     if text[:1] in "{[":
         return "; this is JSON: convert it to lines of fields"

@@ -251,17 +251,19 @@ class PairEncoder(Encoder):
             document[chunks.pair_rows].gather(1, chunk_positions.clamp(max=document.shape[1] - 1))
             * is_token
         )
-        ones = torch.ones_like(chunks.pair_rows).unsqueeze(1)  # (R, 1)
-        cls, sep = (ones * special for special in self.special_ids)
+        is_special = torch.ones_like(chunks.pair_rows).unsqueeze(1)  # (R, 1)
+        padding = torch.zeros_like(is_special)
+        cls, sep = (is_special * token_id for token_id in self.special_ids)
         # position of the last [SEP]
         end = (document_start + chunks.chunk_sizes[chunks.pair_rows]).unsqueeze(1)
-        ids = torch.cat([cls, query[chunks.pair_rows], sep, tokens, ones * 0], dim=1).scatter(
+        ids = torch.cat([cls, query[chunks.pair_rows], sep, tokens, padding], dim=1).scatter(
             1, end, sep
         )
+        is_query_token = query_mask[chunks.pair_rows]
         mask = (
-            torch.cat([ones, query_mask[chunks.pair_rows], ones, is_token, ones * 0], dim=1)
+            torch.cat([is_special, is_query_token, is_special, is_token, padding], dim=1)
             .long()
-            .scatter(1, end, ones)
+            .scatter(1, end, is_special)
         )
         column = torch.arange(ids.shape[1], device=ids.device)
         position_ids = column + (column >= document_start - 1) * (QUERY_LENGTH + 2 - document_start)

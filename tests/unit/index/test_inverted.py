@@ -44,7 +44,7 @@ def test_terms_are_numbered_by_first_occurrence_in_all_blocks():
     counter = TermCounter(str.split)  # a token may have several terms, or none
     first = counter.count(["b a", "a", "", END_OF_TEXT, END_OF_TEXT])
     second = counter.count(["c", "a a", END_OF_TEXT], np.array([5, 2, 1], np.int32))
-    assert list(counter.numbers) == ["b", "a", "c"]
+    assert list(counter.term_numbers) == ["b", "a", "c"]
     assert first.toarray().tolist() == [[1, 2], [0, 0]]
     assert second.toarray().tolist() == [[0, 4, 5]]
     assert {first.indices.dtype, first.dtype, second.dtype} == {np.dtype(np.int32)}
