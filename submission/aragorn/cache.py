@@ -87,19 +87,19 @@ class Cache:
         return any(self.path.glob(f"{name}-*"))
 
     def describe_unused(self) -> str:
-        """Describe number, size and names of the entries that have the name of a used one, but
-        another key; "" if there are none."""
+        """Describe number, size and names of the entries with the name, but not the key, of one that
+        this process has used; "" if there are none."""
         names = {_get_name(path) for path in self._used}
         entries = {path for path in self.path.iterdir() if _get_name(path) in names}
-        unused = sorted(entries - self._used)
-        if not unused:
+        unused_paths = sorted(entries - self._used)
+        if not unused_paths:
             return ""
-        size = sum(map(_measure_size, unused))
-        count = pluralise(len(unused), "unused result")
+        size = sum(map(_measure_size, unused_paths))
+        count = pluralise(len(unused_paths), "unused result")
         origin = (
             f"of other systems, inputs, checkpoints, settings or versions ({size / 1e6:.1f} MB)"
         )
-        examples = abbreviate_list([path.name for path in unused])
+        examples = abbreviate_list([path.name for path in unused_paths])
         return f"{count} {origin}; delete them if unneeded: {examples}"
 
     def _locate(self, name: str, key: str) -> Path:
@@ -139,10 +139,10 @@ def prune(directory: Path, max_age: float) -> list[Entry]:
     """Remove the results that were not used for `max_age` seconds, and return them. Raises
     OutputError if another process uses the directory."""
     with lock_directory(directory):
-        unused = [entry for entry in list_entries(directory) if entry.age > max_age]
-        for entry in unused:
+        unused_entries = [entry for entry in list_entries(directory) if entry.age > max_age]
+        for entry in unused_entries:
             remove(entry.path)
-    return unused
+    return unused_entries
 
 
 class Parts:

@@ -74,9 +74,9 @@ def show_cache(options: CacheDirectoryOptions) -> None:
     from aragorn.cache import list_entries, prune
 
     if options.prune is not None:
-        removed = prune(options.directory, options.prune * SECONDS_PER_DAY)
-        size = sum(entry.size for entry in removed) / 1e6
-        print(f"removed {pluralise(len(removed), 'result')} ({size:.1f} MB)")
+        removed_entries = prune(options.directory, options.prune * SECONDS_PER_DAY)
+        size = sum(entry.size for entry in removed_entries) / 1e6
+        print(f"removed {pluralise(len(removed_entries), 'result')} ({size:.1f} MB)")
         return
     entries = list_entries(options.directory)
     print(f"{'result':32} {'number':>6} {'MB':>10}  {'last used':>12}")

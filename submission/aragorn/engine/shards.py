@@ -44,7 +44,6 @@ def compute_shards(
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """
-
     if parts is None:
         inputs = ((index, shard.load_input()) for index, shard in enumerate(shards))
         results = (
@@ -54,24 +53,26 @@ def compute_shards(
         total = sum(shard.unit_count for shard in shards)
         return dict(track_weighted(results, total, label, unit)).__getitem__
 
-    def compute(missing: Sequence[int]) -> Iterator[int]:
-        """Compute and keep shards; yield completed indices."""
+    def compute(indices: Sequence[int]) -> Iterator[int]:
+        """Compute and keep shards; yield the index of each when it is finished."""
         if engine.shares_cache:  # workers load inputs and write parts; nothing is transferred
             write = partial(_compute_and_write, function, parts)
-            tasks = ((index, _make_remote_task(shards[index])) for index in missing)
+            tasks = ((index, _make_remote_task(shards[index])) for index in indices)
             for index, _ in engine.map(write, tasks, device):
                 yield index
         else:
-            inputs = ((index, shards[index].load_input()) for index in missing)
+            inputs = ((index, shards[index].load_input()) for index in indices)
             for index, content in engine.map(function, inputs, device):
                 parts.write(shards[index].name, content)
                 yield index
 
     with parts.lock():
-        missing = [index for index, shard in enumerate(shards) if parts.read(shard.name) is None]
-        total = sum(shards[index].unit_count for index in missing)
-        completed = ((index, shards[index].unit_count) for index in compute(missing))
-        for _ in track_weighted(completed, total, label, unit) if missing else ():
+        missing_indices = [
+            index for index, shard in enumerate(shards) if parts.read(shard.name) is None
+        ]
+        total = sum(shards[index].unit_count for index in missing_indices)
+        sized_indices = ((index, shards[index].unit_count) for index in compute(missing_indices))
+        for _ in track_weighted(sized_indices, total, label, unit) if missing_indices else ():
             pass
 
     def read_shard(index: int) -> bytes:

@@ -56,19 +56,19 @@ def enrich_collection(
 
     shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
     name = checkpoint.network.get_name()
-    finished = set(parts.get_names())
-    missing_count = sum(shard.unit_count for shard in shards if shard.name not in finished)
-    if missing_count:
-        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing_count // SAMPLE_INTERVAL))
+    known_names = set(parts.get_names())
+    n_missing = sum(shard.unit_count for shard in shards if shard.name not in known_names)
+    if n_missing:
+        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, n_missing // SAMPLE_INTERVAL))
         rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
         sample = load_texts([docnos[row] for row in rows])
         costs = run_task(engine, partial(measure_sample, checkpoint, device), sample, device)
-        seconds, size = (cost * missing_count / len(sample) for cost in costs)
+        seconds, size = (cost * n_missing / len(sample) for cost in costs)
         minutes = seconds / engine.count_workers(device) / 60
         log.info(
             "%s: %d documents to enrich, about %.1f minutes and %.1f MB",
             name,
-            missing_count,
+            n_missing,
             minutes,
             size / 1e6,
         )

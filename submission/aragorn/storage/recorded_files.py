@@ -86,25 +86,27 @@ class RecordedFiles:
         create_directory(directory)
         self.directory = directory
         self._record_file = directory / record_name
-        previous = read_record(self._record_file)
-        names = {*expected_names, *previous.files}
-        if not previous.inputs.keys() >= inputs.keys():
+        old_record = read_record(self._record_file)
+        names = {*expected_names, *old_record.files}
+        if not old_record.inputs.keys() >= inputs.keys():
             names.add(record_name)  # of another program or damaged, if it exists
         existing_names = sorted(names & {file.name for file in directory.iterdir()})
-        changed = [name for name, value in inputs.items() if previous.inputs.get(name) != value]
-        foreign_names = [name for name in existing_names if name not in previous.files]
-        refused_names = existing_names if changed else foreign_names
+        changed_inputs = [
+            name for name, value in inputs.items() if old_record.inputs.get(name) != value
+        ]
+        foreign_names = [name for name in existing_names if name not in old_record.files]
+        refused_names = existing_names if changed_inputs else foreign_names
         if refused_names and not overwrite:
-            origin = f"made with another {' and '.join(changed)}"
-            cause = origin if changed and previous.files else "of unknown origin"
+            origin = f"made with another {' and '.join(changed_inputs)}"
+            cause = origin if changed_inputs and old_record.files else "of unknown origin"
             count = f"{pluralise(len(refused_names), 'file')} {cause}"
             advice = "choose another directory, or use --overwrite, which removes them"
             raise OutputError(
                 f"{directory}: contains {count} ({abbreviate_list(refused_names)}); {advice}"
             )
         remove_stale_files(directory, {*names, record_name})
-        self._outdated_names = existing_names if changed else []
-        self._record = Record(dict(inputs), {} if changed else previous.files)
+        self._outdated_names = existing_names if changed_inputs else []
+        self._record = Record(dict(inputs), {} if changed_inputs else old_record.files)
 
     def __contains__(self, name: str) -> bool:
         """Return whether the record has an entry for a file."""
@@ -168,7 +170,7 @@ class RunFiles(RecordedFiles):
         overwrite: bool,
     ) -> None:
         """Reuse the runs with this fingerprint, the input and settings that all runs of the
-        directory have in common; `overwrite` permits to replace runs with another key, too."""
+        directory have in common; `overwrite` also permits replacing runs with another key."""
         expected_names = [PRIMARY_RUN_FILE, *names]
         super().__init__(directory, fingerprint, overwrite, FINGERPRINT_FILE, expected_names)
         remove_stale_files(directory, {METADATA_FILE})
