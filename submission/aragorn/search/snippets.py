@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aragorn.models.tagger import TokenAnnotation
 
 WEIGHT_LEVELS = 5
+MAX_SNIPPET_WORDS = 60
 
 
 class Highlight(NamedTuple):
@@ -75,7 +76,8 @@ def locate_words(
 ) -> Iterator[tuple[int, int, TokenAnnotation]]:
     """Yield (start, end, annotation) for each word of the passages that occurs in `text`; passages
     may lack its URLs."""
-    end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
+    end = 0
+    without_urls = URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)
         for word in words:
@@ -84,9 +86,6 @@ def locate_words(
             if position >= 0:
                 end = position + len(surface)
                 yield position, end, word
-
-
-MAX_SNIPPET_WORDS = 60
 
 
 @cache
@@ -141,14 +140,14 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     windows = list(_iter_windows(text))
 
     def get_matched_terms(window: Span) -> list[set[str]]:
-        first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)
+        first = bisect_left(starts, window.start)
+        end = bisect_left(starts, window.end)
         return [terms for _, terms in matches[first:end]]
 
     def score(window: Span) -> tuple[float, int]:
         matched_terms = get_matched_terms(window)
-        return sum(weights[term] for term in sorted(set().union(*matched_terms))), len(
-            matched_terms
-        )
+        distinct_terms = sorted(set().union(*matched_terms))
+        return sum(weights[term] for term in distinct_terms), len(matched_terms)
 
     candidates = [window for first, window in windows if get_matched_terms(first)] or [
         window for _, window in windows[:1]

@@ -16,12 +16,14 @@ from zlib import crc32
 
 from aragorn.errors import SPACE_ERRORS, OutputError, escape_undecodable
 
-TEMPORARY_NAME = re.compile(
-    r"\.(.+)\.[0-9a-f]+-[0-9]+-[0-9a-f]{8}\.part"
-)  # see `get_temporary_path`
+# see `get_temporary_path`
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9a-f]+-[0-9]+-[0-9a-f]{8}\.part")
 FILE_TYPES = {
-    "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
-}  # fmt: skip
+    "a directory": stat.S_ISDIR,
+    "a FIFO": stat.S_ISFIFO,
+    "a character device": stat.S_ISCHR,
+    "a block device": stat.S_ISBLK,
+}
 # arguments of renameat2(2)
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2
