@@ -21,11 +21,9 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
     """Return the documents whose premise has at least `min_words` whitespace tokens; none if all
     premises are empty."""
     word_counts = count_words(documents["premise"], min_words)
-    empty_count, short_count = (
-        (word_counts == 0).sum(),
-        ((word_counts > 0) & (word_counts < min_words)).sum(),
-    )
-    log_collection_size(len(word_counts), int(empty_count), int(short_count), min_words)
+    n_empty = int((word_counts == 0).sum())
+    n_short = int(((word_counts > 0) & (word_counts < min_words)).sum())
+    log_collection_size(len(word_counts), n_empty, n_short, min_words)
     return documents[(word_counts >= min_words) & bool(word_counts.any())].reset_index(drop=True)
 
 
@@ -42,17 +40,18 @@ def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
     return np.array([count(premise) for premise in premises], dtype=int)
 
 
-def log_collection_size(
-    document_count: int, empty_count: int, short_count: int, min_words: int
-) -> None:
+def log_collection_size(n_documents: int, n_empty: int, n_short: int, min_words: int) -> None:
     """Log the size of the collection; short premises are non-empty and have fewer than `min_words`
     words."""
     if min_words:
-        message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
-        size = document_count - empty_count - short_count
-        log.info(message, size, document_count, empty_count, short_count, min_words)
+        message = (
+            "collection: %d of %d arguments "
+            "(excluded: %d with empty premise, %d shorter than %d words)"
+        )
+        size = n_documents - n_empty - n_short
+        log.info(message, size, n_documents, n_empty, n_short, min_words)
     else:
-        log.info("collection: all %d documents (%d empty)", document_count, empty_count)
+        log.info("collection: all %d documents (%d empty)", n_documents, n_empty)
 
 
 def validate_collection(

@@ -26,7 +26,8 @@ from aragorn.versions import describe_versions
 
 VERSION = 2  # of the table
 
-DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
+DOCUMENTS_FILE = "documents.sqlite"
+COLLECTION_FILE = "collection.msgpack"
 COLUMNS = ["docno", "words", "conclusion", "premise", "stance", "portal"]
 
 
@@ -55,7 +56,8 @@ class DocumentStore:
     the collection."""
 
     def __init__(self, directory: Path, min_words: int) -> None:
-        self._directory, self._min_words = directory.absolute(), min_words
+        self._directory = directory.absolute()
+        self._min_words = min_words
 
     def __reduce__(self) -> tuple[type[Self], tuple[Path, int]]:
         return type(self), (self._directory, self._min_words)
@@ -108,7 +110,10 @@ class DocumentStore:
         return {row[0] for row in self._query(statement, docnos)}
 
     def _select(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
-        source = "json_each(?) as requested join documents on docno = requested.value order by requested.key"
+        source = (
+            "json_each(?) as requested join documents on docno = requested.value "
+            "order by requested.key"
+        )
         rows = self._query(f"select {', '.join(columns)} from {source}", docnos)
         return pd.DataFrame(rows, columns=columns, dtype=object)
 
@@ -160,12 +165,15 @@ def _write_documents(corpus: Corpus, file: Path) -> None:
 def _select_collection(file: Path, min_words: int) -> list[str]:
     """Return the docnos that `collection.select_collection` would select, ascending; log the size
     of the collection."""
-    columns = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
-    [(total, empty_count, short_count)] = fetch_rows(
+    columns = (
+        "count(*), count(*) filter (where words = 0), "
+        "count(*) filter (where words > 0 and words < ?)"
+    )
+    [(n_documents, n_empty, n_short)] = fetch_rows(
         file, f"select {columns} from documents", min_words
     )
-    log_collection_size(total, empty_count, short_count, min_words)
-    if empty_count == total:
+    log_collection_size(n_documents, n_empty, n_short, min_words)
+    if n_empty == n_documents:
         return []
     rows = fetch_rows(
         file, "select docno from documents where words >= ? order by docno", min_words
