@@ -77,7 +77,7 @@ class CacheOptions:
 
 @dataclass(frozen=True)
 class ComputationOptions(CheckpointOptions):
-    """How networks compute."""
+    """Device and precision of networks."""
 
     device: Literal["auto", "cpu", "cuda"] = option(
         "auto", help="computing device; auto: GPU if available"
@@ -93,7 +93,7 @@ class ComputationOptions(CheckpointOptions):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where batches are computed."""
+    """Engine that computes batches."""
 
     engine: Literal["local", "ray"] = option(
         "local",

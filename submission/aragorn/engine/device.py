@@ -57,8 +57,8 @@ def choose_precision(name: str, device: str) -> str:
 
 
 def count_threads() -> int:
-    """Return the number of threads on which torch may compute: as many as it uses or, if it is not
-    imported, OMP_NUM_THREADS says, but not more than the CPU cores available to this process."""
+    """Return the number of threads on which torch may compute: its setting, or OMP_NUM_THREADS if it
+    is not imported, but at most the number of CPU cores available to this process."""
     cores = count_cpu_cores()
     if "torch" in sys.modules:
         import torch

@@ -1,5 +1,5 @@
-"""Search in a bounded number of background threads, so that a query that takes long is first
-answered by an estimate, and one too many by an error."""
+"""Search in a bounded number of background threads: a slow query is first answered by an estimate,
+and a query above the limits by an error."""
 
 import time
 from collections import deque
@@ -54,7 +54,7 @@ class BackgroundSearches:
 
         Args:
             params: Parameters of the page.
-            is_gone: Returns whether the client has closed its connection.
+            is_gone: Function that returns whether the client has closed its connection.
 
         Raises:
             BusyError: If too many searches or requests wait.

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import BaseWordPieceTokeniser, load_tokenizer
 
-VERSION = 1  # of passages of subwords
+VERSION = 1  # of passages of word pieces
 
 # without the lookbehind, matching takes quadratic time
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")

@@ -67,8 +67,7 @@ class CEDRDRMM(BERTRanker):
         )
         caveat = (
             "each position's contribution is a feed-forward network's output for its histograms "
-            "and "
-            f"[CLS]; {ENCODER_CAVEAT}"
+            f"and [CLS]; {ENCODER_CAVEAT}"
         )
         score = self(query, query_mask, document, document_mask).item()
         return Explanation(score, [*rows, padding], caveat=caveat)

@@ -2,9 +2,8 @@
 
 MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.3 and 4.2.7:
 11 kernels. One linear layer over 11 · L + E features as in the authors' code, or a hidden layer of
-five ReLU units as in Entezari 2020 (table 4.1:
-911:5:1). The kernels are not trained, because one optimiser step could change a width by 0.001, the
-width of the exact-match kernel.
+five ReLU units as in Entezari 2020 (table 4.1: 911:5:1). The kernels are not trained, because one
+optimiser step could change a width by 0.001, the width of the exact-match kernel.
 """
 
 from dataclasses import dataclass

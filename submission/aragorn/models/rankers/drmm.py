@@ -2,8 +2,7 @@
 terms.
 
 Guo, Fan, Ai, Croft: A Deep Relevance Matching Model for Ad-hoc Retrieval. CIKM 2016. Entezari 2020,
-3.4.2 and table 4.1: 1024
-bins of log counts, layers 1024:256:5:1 with tanh, softmax gates.
+3.4.2 and table 4.1: 1024 bins of log counts, layers 1024:256:5:1 with tanh, softmax gates.
 """
 
 from collections.abc import Callable

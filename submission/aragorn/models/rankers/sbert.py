@@ -2,8 +2,7 @@
 and premise.
 
 Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019.
-Thakur, Reimers, Daxenberger,
-Gurevych: Augmented SBERT. NAACL 2021.
+Thakur, Reimers, Daxenberger, Gurevych: Augmented SBERT. NAACL 2021.
 """
 
 from dataclasses import dataclass
