@@ -43,7 +43,8 @@ install() {
         --no-user --target= --prefix="$venv" --root=/ "$@" >&2
 }
 
-# The lock of PyTorch for CPUs has the hash for Python 3.11; PyPI does not have the file, but pip may be configured for it.
+# The lock of PyTorch for CPUs has the hash of the wheel for Python 3.11. PyPI lacks these wheels, but a mirror that pip is
+# configured for may have them.
 install_cpu_torch() {
     links=${TORCH_LINKS:-https://download.pytorch.org/whl/cpu/torch/}
     if "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
