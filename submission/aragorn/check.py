@@ -65,8 +65,9 @@ class Report:
         if self.error_count:
             # a line may summarise several errors
             line_count = sum(line.startswith("ERROR") for line in self.lines)
-            cause = f"{pluralise(self.error_count, 'error')}; see {pluralise(line_count, 'ERROR line')} above"
-            raise CheckFailedError(cause, self.exit_code)
+            errors = pluralise(self.error_count, "error")
+            lines = pluralise(line_count, "ERROR line")
+            raise CheckFailedError(f"{errors}; see {lines} above", self.exit_code)
 
 
 def check(
@@ -92,7 +93,8 @@ def check(
             report.add_note(note)
         if is_edited(run):
             report.add_note(
-                f"{run}: edited since `rank` wrote it (checksum differs from that in fingerprint.json)"
+                f"{run}: edited since `rank` wrote it (checksum differs from that in "
+                "fingerprint.json)"
             )
         errors = [issue for issue in issues if issue.level != ACCEPTED]
         if errors:
@@ -191,7 +193,10 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
     elif len(docnos):
-        summary = f"{len(docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
+        summary = (
+            f"{len(docnos)} of {hashed_count} documents differ from args.me 2020-04-01 "
+            "(id does not match text)"
+        )
         report.add_note(
             f"{summary}; their judgments refer to other texts: {abbreviate_list(docnos.tolist())}"
         )

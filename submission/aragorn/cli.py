@@ -173,5 +173,5 @@ class _CheckedStream:
                 return
             if isinstance(error, BrokenPipeError):  # e.g. `| head`
                 raise SystemExit(0) from None
-            message = f"standard output: cannot be written ({error.strerror}); redirect it to a writable file"
-            raise OutputError(message) from None
+            cause = f"standard output: cannot be written ({error.strerror})"
+            raise OutputError(f"{cause}; redirect it to a writable file") from None

@@ -10,7 +10,8 @@ from pathlib import Path
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
 MEMORY_SHORTAGE = re.compile(
-    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$",
+    r"allocate memory|out of memory|low on memory|bad_alloc"
+    r"|failed to map segment from shared object$",
     re.I,
 )
 THREAD_SHORTAGE = re.compile(r"start new thread|resource temporarily unavailable", re.I)
@@ -175,7 +176,8 @@ def build_unreadable_input_error(error: OSError) -> InputError:
 
 def describe_read_error(error: OSError) -> str:
     """Describe why a file or directory is unreadable, with a fix."""
-    return f"cannot be read ({error.strerror}); {READ_FIXES.get(error.errno or 0, 'check its storage and the mount')}"
+    fix = READ_FIXES.get(error.errno or 0, "check its storage and the mount")
+    return f"cannot be read ({error.strerror}); {fix}"
 
 
 @contextmanager

@@ -31,9 +31,9 @@ class InputOptions:
         "-i",
         "--input",
         help=(
-            "input directory, zip archive or file: topics*.xml and args.me JSON, or a TIREx data set; or irds:ID, "
-            "a data set of ir_datasets; "
-            "repeatable, e.g. once for topics and once for the corpus"
+            "input directory, zip archive or file: topics*.xml and args.me JSON, or a TIREx data "
+            "set; or irds:ID, a data set of ir_datasets; repeatable, e.g. once for topics and once "
+            "for the corpus"
         ),
         variables=("inputDataset", "TIRA_INPUT_DATASET"),
         metavar="INPUT",

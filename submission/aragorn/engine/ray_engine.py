@@ -45,7 +45,8 @@ class RayEngine(Engine):
         node_count = sum(node["Alive"] for node in ray.nodes())
         self._gpu_count = _count_units("GPU")
         cpu_cores = _count_units("CPU")
-        self.description = f"Ray {ray.__version__} ({node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs)"
+        resources = f"{node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs"
+        self.description = f"Ray {ray.__version__} ({resources})"
         # max_calls=0 keeps workers and their checkpoints alive, on GPUs too.
         self._remote_function = ray.remote(max_calls=0)(_run_on_worker)
 
@@ -170,7 +171,8 @@ def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
     try:
         if hash_package() != fingerprint:
             raise UsageError(
-                f"{PACKAGE_DIR}: code version differs from the driver's; install the same version on all nodes"
+                f"{PACKAGE_DIR}: code version differs from the driver's; install the same version "
+                "on all nodes"
             )
         return _load_function(function)(item)
     except SubmissionError as error:

@@ -388,9 +388,8 @@ class TaggerProbe(msgspec.Struct):
         """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
-        stored_tokens, current_tokens = (
-            list(chain.from_iterable(probe.passages)) for probe in (self, recomputed)
-        )
+        stored_tokens = chain.from_iterable(self.passages)
+        current_tokens = chain.from_iterable(recomputed.passages)
         mismatch = next(
             (
                 pair
@@ -399,9 +398,8 @@ class TaggerProbe(msgspec.Struct):
             ),
             None,
         )
-        stored_sizes, current_sizes = (
-            list(map(len, probe.passages)) for probe in (self, recomputed)
-        )
+        stored_sizes = list(map(len, self.passages))
+        current_sizes = list(map(len, recomputed.passages))
         if mismatch or stored_sizes != current_sizes:
             expected, actual = mismatch or (
                 f"passages of {stored_sizes} tokens",

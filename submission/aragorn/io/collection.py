@@ -65,5 +65,6 @@ def validate_collection(
         raise InputError(f"all {document_count} documents are empty; expected documents with text")
     expected = f"expected a conclusion and a premise of at least {min_words} words"
     raise InputError(
-        f"no usable argument among {document_count}; {expected}; check that this is the args.me corpus"
+        f"no usable argument among {document_count}; {expected}; "
+        "check that this is the args.me corpus"
     )

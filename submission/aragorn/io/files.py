@@ -108,7 +108,10 @@ def _list_files(path: Path) -> list[Path]:
             return list(path.iterdir())
         return list_members(path) if is_archive(path) else [path]
     except FileNotFoundError:
-        expected = "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive or files"
+        expected = (
+            "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive "
+            "or files"
+        )
         raise InputError(path, "", "input not found", expected) from None
     except OSError as error:
         raise build_unreadable_input_error(error) from None

@@ -188,11 +188,17 @@ def _find_row_issues(rows: Sequence[RunRow], docnos: Collection[str] | None) -> 
                 yield _stricter("score not in decimal notation", line_number, message)
             previous_score = previous.score if previous and previous.qid == row.qid else inf
             if not row.score < previous_score:
-                message = f"score {row.score:g}; expected less than {previous_score:g} (evaluators break ties differently)"
+                message = (
+                    f"score {row.score:g}; expected less than {previous_score:g} "
+                    "(evaluators break ties differently)"
+                )
                 yield _stricter("scores not strictly decreasing", line_number, message)
             previous = row
         if tag != rows[0].line.fields[5] or not TAG_PATTERN.fullmatch(tag):
-            message = f"tag {abbreviate(tag)!r}; expected the same tag in all lines, consisting of letters, digits, - and _"
+            message = (
+                f"tag {abbreviate(tag)!r}; expected the same tag in all lines, consisting of "
+                "letters, digits, - and _"
+            )
             yield _stricter("inconsistent or invalid tag", line_number, message)
 
 

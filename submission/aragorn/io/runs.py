@@ -10,12 +10,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import (
-    MAX_NAMES_LISTED,
-    InputError,
-    abbreviate,
-    abbreviate_list,
-)
+from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from aragorn.io.files import ID_RULE, Inputs, is_invalid_id
 from aragorn.io.orders import Order
 from aragorn.io.trec import (
@@ -323,7 +318,8 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
             if normal_form in ids_by_normal_form:
                 other_id = ids_by_normal_form[normal_form]
                 example = abbreviate(identifier if normal_form != identifier else other_id)
-                return f" {example} {description} equals {abbreviate(normal_form)}; rename the topics of one file."
+                equation = f"{example} {description} equals {abbreviate(normal_form)}"
+                return f" {equation}; rename the topics of one file."
     return ""
 
 

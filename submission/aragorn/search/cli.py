@@ -65,9 +65,12 @@ def choose_systems(
     elif session.device == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     else:
-        reason = f"{primary.name} takes seconds per query until `{format_index_command(paths)}` has encoded all premises"
-    message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
-    return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
+        command = format_index_command(paths)
+        reason = (
+            f"{primary.name} takes seconds per query until `{command}` has encoded all premises"
+        )
+    choice = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}"
+    return [get_system(DEFAULT_LEXICAL_SYSTEM)], f"{choice}. Choose another with --system NAME."
 
 
 def _search_and_print(
@@ -114,5 +117,6 @@ def _raise_failures(results: SearchResults) -> None:
         raise next(iter(errors.values()))
     if errors:
         raise SystemsFailedError(
-            f"systems failed: {', '.join(errors)}; the results of the other systems are printed above"
+            f"systems failed: {', '.join(errors)}; the results of the other systems are printed "
+            "above"
         )

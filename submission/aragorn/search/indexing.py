@@ -52,7 +52,10 @@ def build_indexes(components: Sequence[Component], collection: Collection) -> No
     n_documents = len(collection.documents.searchable_docnos)
     seconds, size = _estimate(components, collection)
     free = shutil.disk_usage(collection.session.cache.path).free
-    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that are already cached"
+    message = (
+        "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that "
+        "are already cached"
+    )
     log.info(message, n_documents, seconds, size / 1e6, free / 1e6)
     for component in components:
         component.build_index(collection)

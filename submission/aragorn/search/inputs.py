@@ -80,7 +80,8 @@ def clean_query(text: str) -> str:
     if len(text) > MAX_QUERY_CHARACTERS:
         start = abbreviate(text[:40])
         raise UsageError(
-            f"query has {len(text)} characters ('{start}…'); shorten it to at most {MAX_QUERY_CHARACTERS}"
+            f"query has {len(text)} characters ('{start}…'); shorten it to at most "
+            f"{MAX_QUERY_CHARACTERS}"
         )
     query = " ".join(
         "".join(
@@ -108,9 +109,9 @@ def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.D
     a value is invalid."""
     for column in columns:
         if column not in frame:
-            raise InputError(
-                f"{label}: missing column {column}; expected {', '.join(columns)} instead of {', '.join(map(str, frame))}"
-            )
+            names = ", ".join(map(str, frame))
+            expected = f"expected {', '.join(columns)} instead of {names}"
+            raise InputError(f"{label}: missing column {column}; {expected}")
     frame = frame[columns].astype(object).reset_index(drop=True)
     values = [
         str(id_) if isinstance(id_, Integral) and not isinstance(id_, bool) else id_
@@ -128,7 +129,6 @@ def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.D
     for column in columns[1:]:
         for name, value in zip(ids, frame[column], strict=True):
             if not isinstance(value, str):
-                raise InputError(
-                    f"{label}: {column} of {abbreviate(name)} is {abbreviate(repr(value))}; expected a string"
-                )
+                problem = f"{column} of {abbreviate(name)} is {abbreviate(repr(value))}"
+                raise InputError(f"{label}: {problem}; expected a string")
     return frame

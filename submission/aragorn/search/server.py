@@ -40,8 +40,8 @@ MAX_CONNECTIONS = 64  # connections with a thread; more than MAX_WAITING, for pa
 RETRY_SECONDS = 5  # after which a refused request is to be repeated
 HEADERS = {
     # Allow only this page and its stylesheet: no scripts, external resources or frames.
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",

@@ -79,9 +79,10 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     recover_directory(directory)
     if not directory.is_dir():
         available_names = sorted(path.name for path in directory.parent.glob("*/"))
-        fix = f"restore it from a copy of the package, or make it with `aragorn-training all --only {directory.name}`"
+        names = abbreviate_list(available_names) or "none"
         raise CheckpointError(
-            f"{directory}: checkpoint not found; {fix}; available: {abbreviate_list(available_names) or 'none'}"
+            f"{directory}: checkpoint not found; restore it from a copy of the package, or make it "
+            f"with `aragorn-training all --only {directory.name}`; available: {names}"
         )
     hashes = (
         read_provenance(directory).files
@@ -140,9 +141,10 @@ def as_checkpoint_errors(directory: Path) -> Iterator[None]:
     except (CheckpointError, InsufficientMemoryError):
         raise
     except Exception as error:  # of any library
-        reason = f"files intact, but not loadable by version {__version__} ({type(error).__name__}: {error})"
+        cause = f"{type(error).__name__}: {error}"
         raise CheckpointError(
-            f"{directory}: {reason}; if another version wrote it, use the checkpoint of this version or retrain it"
+            f"{directory}: files intact, but not loadable by version {__version__} ({cause}); if "
+            "another version wrote it, use the checkpoint of this version or retrain it"
         ) from None
 
 
@@ -158,5 +160,6 @@ def encode_json(value: object) -> bytes:
 
 def _build_damage_error(file: Path, reason: object) -> CheckpointError:
     return CheckpointError(
-        f"{file}: damaged ({reason}); restore the checkpoint with `git checkout -- {file.parent}` or from a copy of the package"
+        f"{file}: damaged ({reason}); restore the checkpoint with `git checkout -- {file.parent}` "
+        "or from a copy of the package"
     )
