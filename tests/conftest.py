@@ -165,11 +165,11 @@ def make_argument(docno, conclusion="Zoos are cruel", premise=PREMISE):
     }
 
 
-def write_topics(file, titles, numbers=range(1, 1000)):
+def write_topics(file, titles, qids=None):
     """Write topics to a file, by default with the numbers 1, 2 and so on."""
     body = "".join(
-        f"<topic><number>{number}</number><title>{title}</title></topic>\n"
-        for number, title in zip(numbers, titles, strict=False)
+        f"<topic><number>{qid}</number><title>{title}</title></topic>\n"
+        for qid, title in zip(qids or range(1, len(titles) + 1), titles, strict=True)
     )
     file.write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
 
@@ -192,8 +192,8 @@ def make_input(tmp_path):
     def make(topics=DEFAULT_TOPICS, arguments=DEFAULT_ARGUMENTS, name="input"):
         directory = tmp_path / name
         directory.mkdir()
-        titles, numbers = [title for _, title in topics], [number for number, _ in topics]
-        write_topics(directory / "topics.xml", titles, numbers)
+        qids, titles = zip(*topics, strict=True)
+        write_topics(directory / "topics.xml", titles, qids)
         corpus = json.dumps({"arguments": arguments})
         (directory / "args-me.json").write_text(corpus, encoding="utf-8")
         return directory
@@ -212,7 +212,7 @@ def checkpoints(tmp_path, monkeypatch):
 
 @pytest.fixture
 def make_retrieval(tmp_path):
-    """Return a function that opens an execution on an input directory, with a temporary cache."""
+    """Return a function that opens a retrieval on an input directory, with a temporary cache."""
     with ExitStack() as stack:
 
         def make(
@@ -232,6 +232,12 @@ def open_searcher(corpus, checkpoints, device=CPU, cache_dir=None):
         yield Searcher(Collection(corpus, Session(checkpoints, device, cache)))
 
 
+def open_sample_searcher(checkpoints=CHECKPOINT_DIR, device=CPU):
+    """Open a searcher of the sample, with a temporary cache."""
+    corpus = Dataset(SAMPLE, has_topics=False)
+    return open_searcher(corpus, CheckpointStore(checkpoints), device)
+
+
 def build_tiny_tokenizer():
     """Build a WordPiece tokenizer whose vocabulary has all letters and two words."""
     letters = [chr(97 + index) for index in range(26)]
@@ -240,7 +246,8 @@ def build_tiny_tokenizer():
     tokenizer = Tokenizer(
         WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]")
     )
-    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    tokenizer.normalizer = BertNormalizer()
+    tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
 
 
@@ -274,7 +281,8 @@ def corpus(tmp_path_factory):
     25 conclusions, for validation, have 5 premises each, and 75, for training, have 6. A conclusion
     has 3 of 50 words.
     """
-    rng, arguments = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    arguments = []
     for index in range(100):
         words = [TOPIC_WORDS[i] for i in rng.choice(50, 3, replace=False)]
         for premise in range(5 if index < 25 else 6):
@@ -334,10 +342,10 @@ def write_deepct(directory, name, seed=0):
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
-def write_targer(directory, name, seed=0):
+def write_targer(directory, name):
     """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
     others as O."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
     sizes = {"dimensions": 8, "character_dimensions": 4, "filters": 3, "hidden": 6, "longest": 15}
     config = TARGER.Config(len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), **sizes)

@@ -367,13 +367,13 @@ def interpolate_quality():
 
 @contextmanager
 def open_retrieval():
-    """Open an execution on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
+    """Open a retrieval on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "input").mkdir()
         topics = "".join(
-            f"<topic><number>{number}</number><title>{title}</title></topic>"
-            for number, title in enumerate(QUERIES[:2], 1)
+            f"<topic><number>{qid}</number><title>{title}</title></topic>"
+            for qid, title in enumerate(QUERIES[:2], 1)
         )
         (folder / "input" / "topics.xml").write_text(f"<topics>{topics}</topics>")
         texts = DOCUMENTS[["conclusion", "premise"]].to_numpy().tolist()

@@ -1,15 +1,11 @@
 """Fixtures of the contract tests."""
 
-from collections.abc import Callable
-
 import pytest
 
 from aragorn.__main__ import main as aragorn
 from aragorn.index.weighting import RM3, Dirichlet
 from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 
-Outcome = tuple[int, str]  # exit code; standard output, standard error and log
-Call = Callable[..., Outcome]
 KINDS = (  # a system of each kind
     "knrm", "gru", "snrm", "sbert", "dirichlet_rm3", "deepct_dirichlet", "targer_dirichlet", "tfr_bert", "fusion",
 )  # fmt: skip

@@ -5,8 +5,6 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -21,7 +19,6 @@ from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import read_files, update_hash
 from tests.contract.input_files import DEEP
 
-Change = Callable[[Path], object]
 NAN, INFINITY = math.nan, math.inf
 CHECKPOINTS = (  # one of each kind
     "knrm", "vanilla_bert", "snrm", "sbert", "deepct", "targer_essays", "dirichlet_rm3", "quality", "ensemble", "fusion",

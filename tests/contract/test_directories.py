@@ -6,16 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 
 import pytest
 
 from aragorn.storage.recorded_files import open_run_directory
 from tests.conftest import read_files
-from tests.contract.conftest import Outcome
 from tests.contract.input_files import DEEP, touche, write_files
 
-Rank = Callable[..., Outcome]
 SYSTEMS = ("--system", "bm25", "--system", "knrm")
 
 

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -28,8 +27,6 @@ from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
 
 pytestmark = pytest.mark.usefixtures("small_shards")
-
-Change = Callable[[Path], object]
 
 
 class Ranking:

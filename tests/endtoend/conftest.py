@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: an retrieval, a tiny encoder, judgments, and an assertion that
+"""Fixtures of the end-to-end tests: a retrieval, a tiny encoder, judgments, and an assertion that
 a command fails."""
 
 import json
@@ -45,7 +45,7 @@ class ForkedProcess:
 
 @pytest.fixture
 def execute(make_retrieval, corpus_with_topics, checkpoints_copy):
-    """Return a function that opens an execution on `corpus_with_topics` with the checkpoints of all
+    """Return a function that opens a retrieval on `corpus_with_topics` with the checkpoints of all
     systems."""
     return partial(make_retrieval, corpus_with_topics, checkpoints=checkpoints_copy)
 

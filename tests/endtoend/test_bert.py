@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 
 import pytest
 import safetensors.torch
@@ -19,7 +18,6 @@ from tests.conftest import argv, needs_bfloat16
 
 pytestmark = pytest.mark.usefixtures("block_network", "without_plots")
 
-Fit = Callable[..., list[str]]
 RECIPE = """ranker = "{ranker}"
 [lengths]
 query = 20

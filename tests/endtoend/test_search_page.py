@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from http.client import HTTPConnection
 from socket import create_connection
@@ -14,32 +13,25 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from aragorn.engine.base import CPU
 from aragorn.errors import UsageError
 from aragorn.explanation import Explanation
 from aragorn.io.dataset import Dataset
-from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.session import CheckpointStore
 from aragorn.search.page import PageParams, render_results
 from aragorn.search.results import SearchResults
 from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import ROOT, SAMPLE, open_searcher
+from tests.conftest import ROOT, SAMPLE, open_sample_searcher
 
 QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
-
-Fetch = Callable[..., tuple[int, dict[str, str], str]]
 
 
 @pytest.fixture(scope="module")
 def server():
     """Serve the sample on a free port."""
     with (
-        open_searcher(
-            Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
-        ) as searcher,
+        open_sample_searcher() as searcher,
         SearchServer(searcher, Dataset(SAMPLE), [get_system("dirichlet")], 5, 0) as server,
     ):
         Thread(target=server.serve_forever, daemon=True).start()
@@ -63,8 +55,8 @@ def fetch(server):
     return request
 
 
-def build_url(query=QUERY, **fields):
-    return "/?" + urlencode({"q": query, **fields}, doseq=True)
+def build_url(**fields):
+    return "/?" + urlencode({"q": QUERY, **fields}, doseq=True)
 
 
 def test_home_page_is_served_on_loopback(server, fetch):

@@ -20,7 +20,6 @@ from aragorn.rankings import (
 )
 from aragorn.storage.recorded_files import FINGERPRINT_FILE, RunFiles
 
-Row = tuple[str, str, int, float]
 TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 FIRST, SECOND, THIRD = VALID_ROWS = [("2", "z", 1, 0.5), ("1", "b", 1, 3.0), ("1", "a", 2, 3.0)]
 

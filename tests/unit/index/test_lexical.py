@@ -103,8 +103,8 @@ def six_documents(tmp_path):
     return build_premise_index(tmp_path, TEXTS)
 
 
-def get_scores(index, query, model, depth=10):
-    hits = search(index, query, model, depth)
+def get_scores(index, query, model):
+    hits = search(index, query, model, 10)
     return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
 
 

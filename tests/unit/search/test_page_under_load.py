@@ -13,14 +13,11 @@ from threading import Event, Thread
 
 import pytest
 
-from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
-from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.session import CheckpointStore
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
 from aragorn.search.server import MAX_CONNECTIONS, SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import SAMPLE, open_searcher
+from tests.conftest import SAMPLE, open_sample_searcher
 
 
 class Gate:
@@ -42,9 +39,7 @@ class Gate:
 @pytest.fixture
 def server():
     with (
-        open_searcher(
-            Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
-        ) as searcher,
+        open_sample_searcher() as searcher,
         SearchServer(searcher, Dataset(SAMPLE), [get_system("bm25")], 5, 0) as instance,
     ):
         Thread(target=instance.serve_forever, daemon=True).start()

@@ -65,13 +65,13 @@ def test_premises_are_split_at_matches_and_highlights():
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def make_results(premise, conclusion="zoos", explanation=None):
+def make_results(premise, explanation=None):
     """Create the results of a system: a hit whose snippet is the whole premise, with every second
     word as a match."""
     matches = [Span(*match.span()) for match in compile_word_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
     metadata = ArgumentMetadata("PRO", "portal")
-    hit = Hit(1, 1.5, "doc", metadata, conclusion, premise, snippet, [], explanation)
+    hit = Hit(1, 1.5, "doc", metadata, "zoos", premise, snippet, [], explanation)
     return SystemResults("[b]bm25[/b]", [hit], 1)
 
 

@@ -21,21 +21,18 @@ from aragorn.index import dense, inverted
 from aragorn.index.vectors import EncodingEstimate
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.session import CheckpointStore
 from aragorn.search import load_system
 from aragorn.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from aragorn.search.searcher import MAX_CACHED_QUERIES, SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import PREMISE, SAMPLE, open_searcher
+from tests.conftest import PREMISE, SAMPLE, open_sample_searcher
 
 GPU = "cuda"
 
 
-def choose_system_names(names, device, checkpoints=CHECKPOINT_DIR, cache_dir=None):
-    with open_searcher(
-        Dataset(SAMPLE, has_topics=False), CheckpointStore(checkpoints), device, cache_dir
-    ) as searcher:
+def choose_system_names(names, device, checkpoints=CHECKPOINT_DIR):
+    with open_sample_searcher(checkpoints, device) as searcher:
         systems, message = choose_systems(names, searcher, [SAMPLE])
     return [system.name for system in systems], message
 
@@ -59,9 +56,7 @@ QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking",
 
 def test_queries_leave_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with open_searcher(
-        Dataset(SAMPLE, has_topics=False), CheckpointStore(CHECKPOINT_DIR), CPU
-    ) as searcher:
+    with open_sample_searcher() as searcher:
         for index in range(2 * MAX_CACHED_QUERIES + 1):
             searcher.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
             assert len(list(tmp_path.iterdir())) == 1  # the directory of indexes
@@ -73,7 +68,7 @@ def test_failed_query_is_answered_when_the_cause_is_gone(system, monkeypatch):
     def fill_disk(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as searcher:
+    with open_sample_searcher() as searcher:
         with monkeypatch.context() as patch:
             patch.setattr(inverted, "read_blocks", fill_disk)
             with pytest.raises(OutputError, match="No space left"):
@@ -104,8 +99,8 @@ def test_threads_get_the_results_of_a_single_thread(name):
     assert len(set(expected)) == len(QUERIES)
 
 
-ENCODED, NEW = "Should zoos be abolished?", "Is smoking harmful?"
-CHECKPOINTS = CheckpointStore(CHECKPOINT_DIR)
+ENCODED = "Should zoos be abolished?"
+NEW = "Is smoking harmful?"
 
 
 class FakeEncoder:
@@ -142,7 +137,7 @@ def encoder(monkeypatch):
 
 @pytest.fixture
 def searcher(encoder):
-    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as instance:
+    with open_sample_searcher() as instance:
         yield instance
 
 
@@ -159,7 +154,7 @@ def test_threads_get_the_answers_of_queries_one_after_another(searcher):
     questions = [(query, *systems) for query in (ENCODED, NEW) for systems in names]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda question: ask(searcher, *question), questions))
-    with open_searcher(Dataset(SAMPLE, has_topics=False), CHECKPOINTS, CPU) as sequential:
+    with open_sample_searcher() as sequential:
         assert answers == [ask(sequential, *question) for question in questions]
 
 

@@ -16,9 +16,7 @@ from aragorn_training.fitting.cluster_initialisation import (
 )
 from aragorn_training.fitting.initialisation import copy_word_vectors
 from aragorn_training.fitting.task import LazyAdam
-from aragorn_training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
-
-Batch = tuple[MaskedIds, MaskedIds, MaskedIds]
+from aragorn_training.tasks.pairs import hinge_loss, pairwise_loss
 
 
 def build_word_vectors():

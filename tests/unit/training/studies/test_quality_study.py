@@ -1,6 +1,5 @@
 """Tests of the argument-quality study on small data."""
 
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +29,6 @@ from tests.conftest import argv, count_colours
 from tests.unit.training.data.quality_files import write_quality
 
 HINGE_RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
-Tables = dict[str, pd.DataFrame]
 
 
 def test_split_folds_depends_on_seed_and_rejects_few_names():
@@ -128,7 +126,6 @@ micro_batch_size = 12
 WEBIS = ("--part", "ukp+ibm_to_webis")
 BASELINES = ["length", "untrained"]
 RERANKERS = [*BASELINES, "hinge", "hinge (argument only)"]
-Run = Callable[..., int]
 
 
 @pytest.fixture
