@@ -1,4 +1,4 @@
-"""Headless Chromium, driven by the DevTools protocol over pipes.
+"""Drive headless Chromium by the DevTools protocol over pipes.
 
 python -m tests.browser REPORT PICTURE: write the picture of a report that README shows.
 """
@@ -12,10 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -35,28 +33,28 @@ CHARTS_ARE_DRAWN = (
 )
 
 
-def find_browser() -> str | None:
+def find_browser():
     """Return the path of Chromium; None if it is not installed."""
     return next(filter(None, map(shutil.which, COMMANDS)), None)
 
 
 class Page:
-    """Page in a browser, with the problems that its console has shown."""
+    """Page in a browser, with the problems in its console."""
 
-    def __init__(self, requests: int, answers: int) -> None:
-        self.problems: list[str] = []
+    def __init__(self, requests, answers):
+        self.problems = []
         self._requests = requests
         self._answers = answers
         self._buffer = b""
         self._n_sent = 0
-        self._session: str | None = None
+        self._session = None
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
-    def send(self, method: str, **params: Any) -> dict[str, Any]:
+    def send(self, method, **params):
         """Call a method of the protocol and return its result."""
         self._n_sent += 1
         message = {"id": self._n_sent, "method": method, "params": params}
@@ -67,16 +65,15 @@ class Page:
             answer = self._receive()
             if answer.get("id") == self._n_sent:
                 assert "error" not in answer, (method, answer)
-                result: dict[str, Any] = answer["result"]
-                return result
+                return answer["result"]
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self):
         while b"\0" not in self._buffer:
             part = os.read(self._answers, 1 << 20)
             assert part, "the browser has ended"
             self._buffer += part
         text, _, self._buffer = self._buffer.partition(b"\0")
-        message: dict[str, Any] = json.loads(text)
+        message = json.loads(text)
         params = message.get("params", {})
         match message.get("method"):
             case "Runtime.exceptionThrown":
@@ -92,7 +89,7 @@ class Page:
                 self.problems.append(f"request of {params['request']['url']}")
         return message
 
-    def open(self, file: Path, width: int, height: int = 900) -> None:
+    def open(self, file, width, height=900):
         """Open a file in a window of this size, and wait until it is loaded."""
         self.problems.clear()
         self.resize(width, height)
@@ -100,12 +97,12 @@ class Page:
         self.send("Page.navigate", url=file.absolute().as_uri())
         self.wait("document.readyState == 'complete' && location.protocol == 'file:'")
 
-    def resize(self, width: int, height: int = 900) -> None:
+    def resize(self, width, height=900):
         """Give the window another size."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.send("Emulation.setDeviceMetricsOverride", **metrics)
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression):
         """Return the value of a JavaScript expression, awaited if it is a promise."""
         answer = self.send(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
@@ -113,23 +110,23 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def wait(self, condition: str) -> None:
+    def wait(self, condition):
         """Wait until a JavaScript expression is true."""
         end = time.monotonic() + TIMEOUT
         while not self.evaluate(condition):
             assert time.monotonic() < end, f"not true in time: {condition}"
             time.sleep(0.05)
 
-    def point(self, element: str, *, click: bool = False) -> None:
+    def point(self, element, *, click=False):
         """Move the mouse to the centre of an element, given by a JavaScript expression."""
         self.evaluate(f"({element}).scrollIntoView({{block: 'center'}})")
         box = self.evaluate(f"({element}).getBoundingClientRect().toJSON()")
-        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-        self.send("Input.dispatchMouseEvent", type="mouseMoved", **place)
+        centre = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", **centre)
         for kind in ("mousePressed", "mouseReleased") if click else ():
-            self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+            self.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **centre)
 
-    def take_picture(self, height: int) -> bytes:
+    def take_picture(self, height):
         """Return a picture (PNG) of the page from its top to `height`, in 128 colours."""
         clip = {"x": 0, "y": 0, "width": self.evaluate("innerWidth"), "height": height, "scale": 1}
         answer = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
@@ -140,15 +137,16 @@ class Page:
 
 
 @contextmanager
-def open_browser(profile: Path) -> Iterator[Page]:
+def open_browser(profile):
     """Start Chromium with a new profile directory and yield an empty page."""
     requests = os.pipe()
     answers = os.pipe()
 
-    def connect() -> None:  # the protocol's descriptors
-        read, write = os.dup(requests[0]), os.dup(answers[1])
-        os.dup2(read, 3)
-        os.dup2(write, 4)
+    def connect():  # the protocol's descriptors
+        reader = os.dup(requests[0])
+        writer = os.dup(answers[1])
+        os.dup2(reader, 3)
+        os.dup2(writer, 4)
 
     process = subprocess.Popen(
         [str(find_browser()), *FLAGS, f"--user-data-dir={profile}"],

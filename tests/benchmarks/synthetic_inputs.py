@@ -26,7 +26,7 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000
 
 @contextmanager
 def open_retrieval(directory: Path) -> Iterator[DatasetRetrieval]:
-    """Open an execution on an input, on the CPU and without a persistent cache."""
+    """Open a retrieval on an input, on the CPU and without a persistent cache."""
     with open_cache(None, directory) as cache:
         yield DatasetRetrieval(
             Dataset(directory), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)

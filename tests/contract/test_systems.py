@@ -43,7 +43,7 @@ def open_retrieval(checkpoints, source, run=None, qid=None):
 
 @pytest.fixture(scope="module")
 def retrieval(topics_and_corpus, all_checkpoints_dir):
-    """Open an execution without an input run, which the tests share so that each system ranks only
+    """Open a retrieval without an input run, which the tests share so that each system ranks only
     once."""
     with open_retrieval(all_checkpoints_dir, topics_and_corpus) as retrieval:
         yield retrieval
@@ -51,7 +51,7 @@ def retrieval(topics_and_corpus, all_checkpoints_dir):
 
 @pytest.fixture(scope="module")
 def reranking(retrieval, tmp_path_factory):
-    """Open an execution that re-ranks the run of `write_input_run`."""
+    """Open a retrieval that re-ranks the run of `write_input_run`."""
     run = write_input_run(retrieval, tmp_path_factory.mktemp("run"))
     with open_retrieval(
         retrieval.session.checkpoints.directory, *retrieval.dataset.paths, run
@@ -61,7 +61,7 @@ def reranking(retrieval, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def single_topic(retrieval):
-    """Open an execution that ranks topic 2 only."""
+    """Open a retrieval that ranks topic 2 only."""
     with open_retrieval(
         retrieval.session.checkpoints.directory, *retrieval.dataset.paths, qid="2"
     ) as single_topic:

@@ -14,7 +14,7 @@ from tests.conftest import ROOT, argv, run_process
 
 pytestmark = pytest.mark.slow
 
-PLACES = {  # directories of the project, and their places in the wheel
+WHEEL_DIRECTORIES = {  # directories of the project and of the wheel
     "submission/aragorn": "aragorn",
     "training/aragorn_training": "aragorn_training",
     "checkpoints": "aragorn/checkpoints",
@@ -69,9 +69,9 @@ def run(program, *arguments):
 def test_wheel_has_all_tracked_files_of_both_packages_and_no_others(wheel):
     expected = set()
     for name in list_files():
-        for directory, place in PLACES.items():
+        for directory, wheel_directory in WHEEL_DIRECTORIES.items():
             if PurePosixPath(name).is_relative_to(directory) and not (ROOT / name).is_symlink():
-                expected.add(f"{place}/{PurePosixPath(name).relative_to(directory)}")
+                expected.add(f"{wheel_directory}/{PurePosixPath(name).relative_to(directory)}")
     names = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names - expected == set()
     assert expected - names == set()

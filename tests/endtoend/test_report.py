@@ -137,8 +137,8 @@ def test_report_tables_show_the_measures(report_dir, page):
     for name, table in values.items():
         difference = table["nDCG@5"] - baseline
         assert rows[name][3] == f"{(difference > 0).sum()} / {(difference < 0).sum()}"
-    others = find_rows(read_report(report_dir), "Other measures")
-    assert others["bm25"][-2] == format_value(values["bm25"]["Bpref"].mean())
+    means = find_rows(read_report(report_dir), "Other measures")
+    assert means["bm25"][-2] == format_value(values["bm25"]["Bpref"].mean())
     assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
     assert "worse than gru" in page.text
     assert "Fitted or tuned to these judgments" not in page.text
@@ -150,14 +150,14 @@ def test_report_describes_each_topic(report_dir, page):
     commands = [shlex.split(match) for match in re.findall(r"(\./run\.sh search .*)", page.text)]
     assert [command[1:3] for command in commands] == [["search", "-i"]] * 3
     grades = read_qrels(report_dir / "qrels").set_index(["qid", "docno"])["rel"]
-    for number, qid in enumerate(Dataset(report_dir / "input").topics["qid"], 1):
-        rows = find_rows(html, f'id="t{number}"')
+    for position, qid in enumerate(Dataset(report_dir / "input").topics["qid"], 1):
+        rows = find_rows(html, f'id="t{position}"')
         for name in NAMES:
             run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
             top = run.loc[run["qid"] == qid, "docno"][:5]
             labels = [grades.get((qid, docno), UNJUDGED) for docno in top]
             assert rows[name][:5] == [str(label) for label in labels] + [""] * (5 - len(labels))
-        section = html[html.index(f'id="t{number}"') :].partition('<details class="topic"')[0]
+        section = html[html.index(f'id="t{position}"') :].partition('<details class="topic"')[0]
         [top] = re.findall(r'data-system="bm25">(.*?)</tr>', section, re.DOTALL)
         link = re.findall(r'href="#(t[0-9]+d[0-9]+)"', top)[0]
         first = grades[qid].index[0]  # judgments are of the run of bm25
@@ -170,8 +170,8 @@ def test_report_shows_recall(report_dir):
     rows = find_rows(read_report(report_dir), "Table of recall")
     for name in NAMES:
         run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
-        found = run[run["rank"] <= 10].merge(relevant)
-        assert rows[name][0] == f"{len(found) / len(relevant):.2f}"
+        retrieved = run[run["rank"] <= 10].merge(relevant)
+        assert rows[name][0] == f"{len(retrieved) / len(relevant):.2f}"
 
 
 def test_report_compares_with_primary_run_and_lists_fits(copy):

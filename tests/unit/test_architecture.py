@@ -43,7 +43,7 @@ STORAGE = {
     "versions",
 }  # modules of aragorn that belong to the layer of its package storage
 COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain", "pyterrier"}  # or front ends
-PLACES = {  # libraries, and the start of the paths that may import them
+IMPORTERS = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
     "inflect": ("aragorn/text/",),
     "transformers": ("aragorn_training/",),  # slow to import
@@ -136,9 +136,11 @@ def test_libraries_are_imported_in_their_places():
         for file in FILES
         for name in list_imports(file)
     }
-    assert {library for _, library in imports} >= set(PLACES)
+    assert {library for _, library in imports} >= set(IMPORTERS)
     assert [
-        (path, library) for path, library in imports if not path.startswith(PLACES.get(library, ""))
+        (path, library)
+        for path, library in imports
+        if not path.startswith(IMPORTERS.get(library, ""))
     ] == []
     rankers = {
         (path, library) for path, library in imports if path.startswith("aragorn/models/rankers/")

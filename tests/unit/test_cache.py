@@ -144,9 +144,9 @@ def test_damaged_files_are_rebuilt_with_a_warning(damage, tmp_path, caplog):
 def test_copies_of_other_entries_are_rebuilt(tmp_path):
     cache = Cache(tmp_path)
     cache.get_or_build("payload", "other", lambda: b"other")
-    other = cache.directory("files", "other", build_files)
-    (other / "b").write_bytes(b"x")
-    other = cache.directory("files", "other", lambda path: (path / "b").write_bytes(b"x"))
+    directory = cache.directory("files", "other", build_files)
+    (directory / "b").write_bytes(b"x")
+    directory = cache.directory("files", "other", lambda path: (path / "b").write_bytes(b"x"))
     assert read_all(cache, Builder()) == CONTENTS
     paths = {path.name.partition("-")[0]: path for path in tmp_path.iterdir()}
     for kind in ("payload", "files"):
@@ -157,7 +157,7 @@ def test_copies_of_other_entries_are_rebuilt(tmp_path):
     build = Builder()
     assert read_all(Cache(tmp_path), build) == CONTENTS
     assert build.calls == 2
-    assert (other / CHECKSUMS_FILE).exists()
+    assert (directory / CHECKSUMS_FILE).exists()
 
 
 def test_folder_that_is_a_link_is_replaced(tmp_path):
@@ -327,8 +327,7 @@ def read_for(seconds, directory, seed):
         content = key.encode() * 50_000
         assert cache.get_or_build("payload", key, lambda content=content: content) == content
         parts = cache.parts("parts", key)
-        found = parts.read("0")
-        assert found in (None, content)
+        assert parts.read("0") in (None, content)
         with parts.lock():
             parts.write("0", content)
         path = cache.directory(

@@ -100,11 +100,11 @@ def test_words_are_located_in_texts_with_urls():
     spans = ((0, 3), (6, 9), (10, 13))
     words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in spans]
     second_words = [TokenAnnotation("cage", 2, 6, 1.0)]
-    places = [
+    located_words = [
         (start, text[start:end])
         for start, end, _ in locate_words(text, [(passage, words), ("A cage.", second_words)])
     ]
-    assert places == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
+    assert located_words == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
 def test_highlights_of_the_conclusion_are_omitted(make_retrieval, make_input):

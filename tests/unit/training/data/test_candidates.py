@@ -20,9 +20,9 @@ def test_random_negatives_are_drawn_from_other_conclusions_per_query():
     negatives = candidates.draw_negatives(
         CONCLUSIONS, np.array(["aaaa", "zzzz"], dtype=object), 4, "random", seed=3
     )
-    others = [np.arange(2, 9), np.arange(6)]
+    pools = [np.arange(2, 9), np.arange(6)]
     expected = [
-        np.random.default_rng([3, 10, query]).choice(others[query], 4, replace=False)
+        np.random.default_rng([3, 10, query]).choice(pools[query], 4, replace=False)
         for query in (0, 1)
     ]
     assert negatives.tolist() == np.array(expected).tolist()
@@ -31,7 +31,7 @@ def test_random_negatives_are_drawn_from_other_conclusions_per_query():
 
 
 @pytest.mark.parametrize(("query", "count", "expected"), [
-    # all others, equally unlike
+    # all equally unlike
     ("aaaa", 5, ["zzzz", "zzzz", "zzzz", "aabb", "aabb"]), ("zzzz", 6, ["aaaa", "aaab", "aabb"]),
 ])  # fmt: skip
 def test_least_similar_negatives_are_sorted_by_similarity(query, count, expected):
@@ -70,14 +70,13 @@ def tiny_work_dir(tmp_path, monkeypatch):
     """Write tables with two validation and two training conclusions of five premises, and set five
     negatives per query."""
     for split, letters in SPLITS.items():
-        other = {"b": "a"}
         rows = [
             (
                 f"{letter}{n}",
                 f"{text}!",
                 text,
                 f"{letter}{n} word",
-                [f"{other.get(letter, 'b')}{(n + 1) % 5}"],
+                [f"{'a' if letter == 'b' else 'b'}{(n + 1) % 5}"],
             )
             for text, letter in letters.items()
             for n in range(5)

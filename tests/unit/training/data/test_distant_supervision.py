@@ -65,8 +65,8 @@ def test_negatives_are_the_least_similar_of_a_sample():
     rows = sample_negatives(arguments, 1, seed=0)
     conclusions = arguments["normalised_conclusion"].to_numpy()
     for conclusion, group in arguments.groupby("normalised_conclusion"):
-        others = conclusions[conclusions != conclusion]
-        ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in others]
+        candidates = conclusions[conclusions != conclusion]
+        ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in candidates]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         # the first argument gets the least similar
         assert selected == pytest.approx(sorted(ratios)[: len(group)])

@@ -99,8 +99,9 @@ def simulate_task(seed):
 
 def score_with_trectools(run, qrels):
     """Return trectools' scorer of a run in rank order, with integer ids."""
-    ids = {docno: number for number, docno in enumerate({*run["docno"], *qrels["docno"]})}
-    documents, judgments = TrecRun(), TrecQrel()
+    ids = {docno: index for index, docno in enumerate({*run["docno"], *qrels["docno"]})}
+    documents = TrecRun()
+    judgments = TrecQrel()
     documents.run_data = pd.DataFrame(
         {"query": run["qid"].astype(int), "q0": "Q0", "docid": run["docno"].map(ids), "system": "t"}
     ).assign(rank=run.groupby("qid").cumcount() + 1, score=0.0)

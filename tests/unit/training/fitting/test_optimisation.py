@@ -132,6 +132,6 @@ def test_l1_penalty_covers_all_latent_vectors(batch):
     added = pairwise_loss(ranker, *batch, 1.0, 0.5) - pairwise_loss(ranker, *batch, 1.0, 0.0)
     norms = sum(ranker.encode(*part).abs().sum().item() for part in batch)
     assert added.item() == pytest.approx(0.5 * norms / 4, abs=1e-5)
-    for other in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
+    for ranker in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
         with pytest.raises(UsageError, match="has no latent vectors"):
-            pairwise_loss(other, *batch, 1.0, 0.5)
+            pairwise_loss(ranker, *batch, 1.0, 0.5)

@@ -109,8 +109,8 @@ def test_shared_frozen_layers_encode_each_text_once(encoder, pairs, tmp_path, bf
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
-    other = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
-    other_state = networks.serialise_trainable_state(other)
+    cross_entropy = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
+    other_state = networks.serialise_trainable_state(cross_entropy)
     with pytest.raises(ValueError, match="weights do not match the network"):
         networks.load_trainable_state(models[1], other_state)
 
