@@ -6,8 +6,8 @@ const DASHES = [[1, 0], [6, 2], [2, 2]];
 const SHARE = { domain: [0, 1], scheme: "yellowgreenblue" };
 const CORRELATION = { domain: [-1, 1], scheme: "purplegreen" };
 
-const name = (field, settings = {}) => ({ field, type: "nominal", title: null, ...settings });
-const number = (field, settings = {}) => ({ field, type: "quantitative", ...settings });
+const nominal = (field, settings = {}) => ({ field, type: "nominal", title: null, ...settings });
+const quantitative = (field, settings = {}) => ({ field, type: "quantitative", ...settings });
 const distinct = (rows, field) => [...new Set(rows.map(row => row[field]))];
 
 function draw(values, height, mark, encoding, settings = {}) {
@@ -19,10 +19,10 @@ function draw(values, height, mark, encoding, settings = {}) {
 function drawHeatMap(rows, row, systems, sort, scale, tooltip, settings) {
   const labels = { orient: "top", labelAngle: -90, labelOverlap: false, labelLimit: 200, labelFontSize: isNarrow ? 8 : 10 };
   const encoding = {
-    x: name("system", { sort: systems, axis: labels }),
-    y: name(row, { sort, axis: { labelLimit: isNarrow ? 110 : 320 } }),
-    color: number("value", { scale, title: null, legend: { direction: "horizontal", gradientLength: 160 } }),
-    tooltip: [name(row, { title: row }), name("system", { title: "system" }), ...tooltip],
+    x: nominal("system", { sort: systems, axis: labels }),
+    y: nominal(row, { sort, axis: { labelLimit: isNarrow ? 110 : 320 } }),
+    color: quantitative("value", { scale, title: null, legend: { direction: "horizontal", gradientLength: 160 } }),
+    tooltip: [nominal(row, { title: row }), nominal("system", { title: "system" }), ...tooltip],
   };
   const mark = { type: "rect", stroke: "white", invalid: null, cursor: "pointer" };
   return draw(rows, ROW_HEIGHT * distinct(rows, row).length, mark, encoding, settings);
@@ -33,8 +33,8 @@ function drawCategories(rows, height, mark, field, channel, range, encoding) {
   const domain = distinct(rows, field);
   const repeat = (values, width = 1) => domain.map((_, row) => values[Math.floor(row / width) % values.length]);
   return draw(rows, height, mark, {
-    color: name(field, { scale: { domain, range: repeat(COLOURS) } }),
-    [channel]: name(field, { scale: { domain, range: repeat(range, channel === "shape" ? 1 : COLOURS.length) } }),
+    color: nominal(field, { scale: { domain, range: repeat(COLOURS) } }),
+    [channel]: nominal(field, { scale: { domain, range: repeat(range, channel === "shape" ? 1 : COLOURS.length) } }),
     opacity: { condition: { param: "chosen", value: 1 }, value: 0.1 },
     ...encoding,
   }, { params: [{ name: "chosen", bind: "legend", select: { type: "point", fields: [field] } }] });
@@ -44,8 +44,8 @@ function drawTopics({ topics, systems, measure }) {
   const qrels = distinct(topics, "qrels");
   const bind = qrels.length > 1 ? { input: "select", options: qrels, name: "Judgments: " } : undefined;
   const hardestFirst = { field: "value", op: "mean", order: "ascending" };
-  const difference = number("difference", { format: "+.3f", title: "against the baseline" });
-  const tooltip = [number("value", { format: ".3f", title: measure }), difference];
+  const difference = quantitative("difference", { format: "+.3f", title: "against the baseline" });
+  const tooltip = [quantitative("value", { format: ".3f", title: measure }), difference];
   return drawHeatMap(topics, "topic", systems, hardestFirst, SHARE, tooltip, {
     params: [{ name: "judgments", value: qrels[0], bind }],
     transform: [{ filter: "datum.qrels === judgments" }],
@@ -54,16 +54,16 @@ function drawTopics({ topics, systems, measure }) {
 
 function drawSimilarity({ similarity, clustered }, field, scale) {
   const rows = similarity.map(row => ({ ...row, value: row[field] }));
-  const tooltip = [number("value", { format: ".2f", title: field })];
+  const tooltip = [quantitative("value", { format: ".2f", title: field })];
   return drawHeatMap(rows, "other", clustered, clustered, scale, tooltip, { title: field });
 }
 
 function drawRecall({ recall, systems }) {
   const mark = { type: "point", filled: true, size: 55 };
   return drawCategories(recall, ROW_HEIGHT * systems.length, mark, "depth", "shape", ["circle", "square", "triangle"], {
-    x: number("recall", { scale: { domain: [0, 1] }, title: "share of relevant documents" }),
-    y: name("system", { sort: systems, axis: { grid: true } }),
-    tooltip: [name("system"), name("depth"), number("recall", { format: ".3f" })],
+    x: quantitative("recall", { scale: { domain: [0, 1] }, title: "share of relevant documents" }),
+    y: nominal("system", { sort: systems, axis: { grid: true } }),
+    tooltip: [nominal("system"), nominal("depth"), quantitative("recall", { format: ".3f" })],
   });
 }
 
@@ -71,19 +71,19 @@ function drawCandidates({ candidates }) {
   const domain = distinct(candidates, "found");
   const rows = candidates.map(row => ({ ...row, position: domain.indexOf(row.found) }));
   return draw(rows, 220, { type: "bar", stroke: "white" }, {
-    x: name("qid", { sort: distinct(rows, "qid"), title: "topic" }),
-    y: number("n", { title: "relevant documents" }),
-    color: name("found", { scale: { domain, range: ["#0b4f8a", "#8fb8de", "#d9d9d9"] } }),
-    order: number("position"),
-    tooltip: [name("qid", { title: "topic" }), name("found", { title: "retrieved" }), number("n")],
+    x: nominal("qid", { sort: distinct(rows, "qid"), title: "topic" }),
+    y: quantitative("n", { title: "relevant documents" }),
+    color: nominal("found", { scale: { domain, range: ["#0b4f8a", "#8fb8de", "#d9d9d9"] } }),
+    order: quantitative("position"),
+    tooltip: [nominal("qid", { title: "topic" }), nominal("found", { title: "retrieved" }), quantitative("n")],
   });
 }
 
 function drawLearningCurves({ curves }) {
   return drawCategories(curves, 320, { type: "line", point: true }, "network", "strokeDash", DASHES, {
-    x: number("share", { axis: { format: "%" }, title: "share of the training" }),
-    y: number("value", { scale: { domain: [0, 100] }, title: "validation (%)" }),
-    tooltip: [name("network"), name("measure"), number("epoch"), number("value"), number("loss")],
+    x: quantitative("share", { axis: { format: "%" }, title: "share of the training" }),
+    y: quantitative("value", { scale: { domain: [0, 100] }, title: "validation (%)" }),
+    tooltip: [nominal("network"), nominal("measure"), quantitative("epoch"), quantitative("value"), quantitative("loss")],
   });
 }
 

@@ -5,19 +5,19 @@
 `publication item row measure theirs`, then
 
 - ours_file: CSV file below training/results, or `settings`: all values of the checkpoints'
-metrics.json (kind `metrics`, with
-  the number of `trained epochs`) and of the recipes (kind `recipe`), as `kind name key value`
+  metrics.json (kind `metrics`, with the number of `trained epochs`) and of the recipes (kind
+  `recipe`), as `kind name key value`
 - ours_query: pandas query that selects one row of the file; `= VALUE`: our figure itself
-- ours_column: column of our figure, or an expression of columns; spread: column of its standard
-deviation over seeds; low,
-  high: of its interval; n: of the number of topics or repetitions that it is the mean of, or `seed`:
-the query selects a row per seed, and ours is their mean, with its standard deviation
+- ours_column: column of our figure, or an expression of columns
+- spread: column of its standard deviation over seeds; low, high: of its interval
+- n: column of the number of topics or repetitions that it is the mean of, or `seed`: the query
+  selects a row per seed, and ours is their mean, with its standard deviation
 - scale: factor of our figure; tolerance: largest difference of a reproduced figure without spread
-or interval
+  or interval
 - lower_is_better: `yes`, or empty; kind: `setting`, `size`, `gain` (whose sign matters), or empty
-for other results
+  for other results
 - status: `not run` or `not comparable`; reason: key in reasons.csv, for the status or for a
-difference
+  difference
 
 An empty cell has the value of the item in items.csv, `-` none; the item's query is joined to that
 of the figure. highlights.csv names the figures of the first table, with the columns of our best
@@ -112,17 +112,14 @@ def read_figures(directory: Path) -> pd.DataFrame:
 
 
 def find_ours(figures: pd.DataFrame, read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """Add `ours` and replace the names in NUMBERS by the values of these columns; None where there
-    is none.
+    """Add `ours` and replace the names in NUMBERS by the values of these columns, or None.
 
     Raises:
         InputError: If a query does not match one row, or a figure has neither a query nor a status.
     """
     select = cache(lambda file, query: read(file).query(query) if query else read(file))
-    found = [_find(figure, select) for figure in figures.to_dict("records")]
-    return figures.drop(columns=NUMBERS).join(
-        pd.DataFrame(found, index=figures.index, dtype=object)
-    )
+    rows = [_find(figure, select) for figure in figures.to_dict("records")]
+    return figures.drop(columns=NUMBERS).join(pd.DataFrame(rows, index=figures.index, dtype=object))
 
 
 def read_highlights(figures: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -336,11 +333,9 @@ def _flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _to_number(value: float | str | None) -> float | None:
+    """Return a figure without its spread as a number; None if it is none."""
+    text = value.partition(SPREAD)[0] if isinstance(value, str) else value
     try:
-        return (
-            None
-            if value is None
-            else float(value.partition(SPREAD)[0] if isinstance(value, str) else value)
-        )
+        return None if text is None else float(text)
     except ValueError:
         return None

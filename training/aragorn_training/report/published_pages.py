@@ -37,9 +37,13 @@ def write_published(page: Path = PAGE) -> None:
         OutputError: If a page cannot be written.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=page.suffix == ".html", trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=page.suffix == ".html",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
     environment.globals |= {
         "format": format_figure,
         "format_ours": format_ours,
@@ -53,10 +57,15 @@ def write_published(page: Path = PAGE) -> None:
         "published.html.jinja" if page.suffix == ".html" else "published.md.jinja"
     )
     content = template.render(
-        publications=publications, titles=titles, highlights=read_highlights(figures), n_not_run=count_items_not_run(figures),
-        largest=find_largest_differences(figures).to_dict("records"), differences=read_differences().to_numpy().tolist(),
-        columns=list(sources), sources=sources.to_numpy().tolist(),
-    )  # fmt: skip
+        publications=publications,
+        titles=titles,
+        highlights=read_highlights(figures),
+        n_not_run=count_items_not_run(figures),
+        largest=find_largest_differences(figures).to_dict("records"),
+        differences=read_differences().to_numpy().tolist(),
+        columns=list(sources),
+        sources=sources.to_numpy().tolist(),
+    )
     write_atomic(page, content)
     if page.suffix != ".html":
         template = environment.get_template("publication.md.jinja")

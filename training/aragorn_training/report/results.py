@@ -108,12 +108,12 @@ def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> p
     retrieve: rows `qid found n`."""
     relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
     pairs = pd.MultiIndex.from_frame(relevant)
-    is_found = {
+    is_retrieved = {
         system: pairs.isin(pd.MultiIndex.from_frame(run[["qid", "docno"]]))
         for system, run in runs.items()
     }
-    is_anywhere = np.any([*is_found.values()], axis=0)
-    is_candidate = is_found.get(CANDIDATES, np.zeros(len(pairs), bool))
+    is_anywhere = np.any([*is_retrieved.values()], axis=0)
+    is_candidate = is_retrieved.get(CANDIDATES, np.zeros(len(pairs), bool))
     kinds = {
         f"by {CANDIDATES}": is_candidate,
         "only by other systems": is_anywhere & ~is_candidate,

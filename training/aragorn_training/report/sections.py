@@ -31,13 +31,20 @@ N_BEST = 6  # number of systems in the main README
 MAP = "MAP@20"
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
 PUBLISHED_ROWS = {  # network → row of table 4.2 of Entezari 2020
-    "gru": "GRU", "drmm": "DRMM", "knrm": "KNRM", "conv_knrm": "CKNRM", "snrm": "SNRM", "vanilla_bert": "Vanilla BERT",
-    "cedr_knrm": "KNRM BERT", "cedr_drmm": "DRMM BERT",
-}  # fmt: skip
+    "gru": "GRU",
+    "drmm": "DRMM",
+    "knrm": "KNRM",
+    "conv_knrm": "CKNRM",
+    "snrm": "SNRM",
+    "vanilla_bert": "Vanilla BERT",
+    "cedr_knrm": "KNRM BERT",
+    "cedr_drmm": "DRMM BERT",
+}
 CANDIDATES = {  # heading → pool and rule of the negatives
-    "collection, random": ("collection", "random"), "collection, least similar": ("collection", "least_similar"),
+    "collection, random": ("collection", "random"),
+    "collection, least similar": ("collection", "least_similar"),
     "split, least similar": ("split", "least_similar"),
-}  # fmt: skip
+}
 UNRECORDED_CANDIDATES = CANDIDATES["split, least similar"]  # of the shipped checkpoints
 BERT_RERANKERS = ("vanilla_bert", "cedr_drmm", "cedr_knrm")
 DEEPCT_MEASURES = ("R²", "MAP")
@@ -272,10 +279,13 @@ def format_students_table(results: Path = RESULTS) -> str:
     table = _read(results / "augmented_sbert_students.csv")
     measures = ["nDCG@10", "MRR@10", "recall@100"]
     rows = [
-        [str(row["loss"]).replace("nan", "not trained"), str(row["training_pairs"]).replace("nan", ""),
-         *(f"{row[measure] / 100:.3f}" for measure in measures)]
+        [
+            str(row["loss"]).replace("nan", "not trained"),
+            str(row["training_pairs"]).replace("nan", ""),
+            *(f"{row[measure] / 100:.3f}" for measure in measures),
+        ]
         for row in table[table["nDCG@10"].notna()].to_dict("records")
-    ]  # fmt: skip
+    ]
     return _format_table(["loss", "training pairs", *measures], rows)
 
 
@@ -290,7 +300,7 @@ def format_step_seconds(results: Path = RESULTS) -> str:
 
 
 def format_trials_table(results: Path = RESULTS) -> str:
-    """Format validation and test results of the ranking trials, with those of Entezari 2020,."""
+    """Format validation and test results of the ranking trials, and those of Entezari 2020."""
     means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")
     published = load_figures("entezari_2020", "Table 4.2")
     rows = []
@@ -310,8 +320,8 @@ def format_trials_table(results: Path = RESULTS) -> str:
 
 
 def format_candidates_table(results: Path = RESULTS) -> str:
-    """Format MAP@20 of each scorer with three kinds of negatives, and that of Entezari 2020; add
-    what follows from it."""
+    """Format MAP@20 of each scorer with three kinds of negatives, and that of Entezari 2020, with
+    findings in sentences."""
     table = _read(results / "candidates.csv")
     values = table.pivot(index="scorer", columns=["pool", "rule"], values=MAP)
     published = load_figures("entezari_2020", "Table 4.2")
