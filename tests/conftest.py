@@ -251,23 +251,28 @@ def build_tiny_tokenizer():
     return tokenizer
 
 
-def write_tiny_ranker(directory, name, seed, ranker_name=None, **fields):
-    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a
-    vocabulary for `corpus`."""
-    torch.manual_seed(seed)
-    ranker_name = ranker_name or name
-    ranker_class = get_ranker_class(ranker_name)
+def build_tiny_ranker(name, words, **fields):
+    """Build a tiny ranker and its tokeniser, of word pieces or with a vocabulary of `words`."""
+    ranker_class = get_ranker_class(name)
     if ranker_class.token_unit == "pieces":
         # if scores were almost equal, standardising would amplify rounding
         bert = TINY_ENCODER | {"initializer_range": 0.3}
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
-        tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
-    else:
-        vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS])
-        settings = {"dimensions": 8, **TINY_CONFIGS.get(ranker_name, {}), **fields}
-        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
+        return ranker, WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
+    vocabulary = Vocabulary(words)
+    settings = {"dimensions": 8, **TINY_CONFIGS.get(name, {}), **fields}
+    ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
+    return ranker, WordTokeniser(vocabulary, MaxLengths())
+
+
+def write_tiny_ranker(directory, name, seed, ranker_name=None, **fields):
+    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a
+    vocabulary for `corpus`."""
+    torch.manual_seed(seed)
+    words = [*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS]
+    ranker, tokeniser = build_tiny_ranker(ranker_name or name, words, **fields)
+    if isinstance(tokeniser, WordTokeniser):
         ranker.state_dict()["embedding.weight"][2:].normal_()
-        tokeniser = WordTokeniser(vocabulary, MaxLengths())
     save_network(
         directory / name, RankerCheckpoint, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n"
     )
@@ -331,14 +336,30 @@ def write_recipe(tmp_path):
     return write
 
 
+def build_deepct():
+    """Build a tiny DeepCT and its passage tokeniser."""
+    tagger = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
+    return tagger, WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
+
+
+def build_targer(words):
+    """Build a tiny TARGER that has annotations of all kinds, and its passage tokeniser."""
+    vocabulary = Vocabulary(words)
+    sizes = {"dimensions": 8, "character_dimensions": 4, "filters": 3, "hidden": 6, "longest": 15}
+    config = TARGER.Config(len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), **sizes)
+    tagger = TARGER(config)
+    with torch.no_grad():
+        tagger.crf.transitions[1:-1, 1:] = 0
+    return tagger, SurfaceTokeniser(vocabulary, config.longest)
+
+
 def write_deepct(directory, name, seed=0):
     """Write an untrained DeepCT checkpoint that gives positive weights to some words of
     `corpus`."""
     torch.manual_seed(seed)
-    tagger = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
+    tagger, reader = build_deepct()
     tagger.linear.weight.data.normal_(0, 0.1)
     tagger.linear.bias.data.fill_(0.3)
-    reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
@@ -346,14 +367,9 @@ def write_targer(directory, name):
     """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
     others as O."""
     torch.manual_seed(0)
-    vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
-    sizes = {"dimensions": 8, "character_dimensions": 4, "filters": 3, "hidden": 6, "longest": 15}
-    config = TARGER.Config(len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), **sizes)
-    tagger = TARGER(config)
+    tagger, reader = build_targer([*TOPIC_WORDS, *FILLERS[:10]])
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
-        tagger.crf.transitions[1:-1, 1:] = 0
-    reader = SurfaceTokeniser(vocabulary, config.longest)
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 

@@ -55,9 +55,11 @@ from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting.fit import save_network
 from tests.conftest import (
-    TINY_CONFIGS,
-    TINY_ENCODER,
     UNTRAINED,
+    build_deepct,
+    build_targer,
+    build_text_lookup,
+    build_tiny_ranker,
     build_tiny_tokenizer,
     make_argument,
     write_lexical,
@@ -103,43 +105,21 @@ def fill(network):
 
 
 def build_ranker(name):
-    """Build a tiny ranker with its tokeniser."""
-    ranker_class = get_ranker_class(name)
-    if ranker_class.token_unit == "pieces":
-        ranker = ranker_class(ranker_class.Config(bert=TINY_ENCODER, cls=2, sep=3))
-        tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
-    else:
-        vocabulary = Vocabulary(WORDS)
-        settings = {"dimensions": 8, **TINY_CONFIGS.get(name, {})}
-        ranker = ranker_class(ranker_class.Config(vocabulary=len(vocabulary), **settings))
-        tokeniser = WordTokeniser(vocabulary, MaxLengths())
+    """Build a tiny ranker with fixed parameters, and its tokeniser."""
+    ranker, tokeniser = build_tiny_ranker(name, WORDS)
     fill(ranker)
     return ranker, tokeniser
 
 
 def build_tagger(name):
-    """Build a tiny tagger with its passage tokeniser."""
-    if name == "deepct":
-        tagger = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
-        reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
-    else:
-        tags = ("O", "B-P", "I-P", "B-C", "I-C")
-        sizes = {
-            "dimensions": 8,
-            "character_dimensions": 4,
-            "filters": 3,
-            "hidden": 6,
-            "longest": 15,
-        }
-        tagger = TARGER(TARGER.Config(len(WORDS) + 2, tags, **sizes))
-        reader = SurfaceTokeniser(Vocabulary(WORDS), 15)
+    """Build a tiny tagger with fixed parameters, and its passage tokeniser."""
+    tagger, reader = build_deepct() if name == "deepct" else build_targer(WORDS)
     fill(tagger)
     with torch.no_grad():  # annotations of all kinds
         if isinstance(tagger, DeepCT):
             tagger.linear.bias.fill_(0.4)
             tagger.linear.weight.mul_(0.1)
         else:
-            tagger.crf.transitions[1:-1, 1:] = 0
             tagger.embedding.weight.mul_(9)
     return tagger, reader
 
@@ -216,8 +196,7 @@ DOCUMENTS = pd.DataFrame(
 )
 
 
-def load_documents(docnos):
-    return DOCUMENTS.set_index("docno", drop=False).loc[docnos]
+load_documents = build_text_lookup(DOCUMENTS)
 
 
 def score_conclusions():

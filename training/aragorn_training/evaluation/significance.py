@@ -13,6 +13,7 @@ MAX_EXACT_TOPICS = 16  # topics that differ; with more, signs are drawn at rando
 MAX_DRAWS = 2**20  # numbers that are drawn at once, which bounds the memory
 TOLERANCE = 1e-12  # of rounding; smaller differences are none
 CONFIDENCE = 0.95
+ALPHA = 0.05  # level of significance after Holm's correction
 SEED = 0
 MIN_TOPICS = 2  # for an interval or a test
 # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
@@ -162,3 +163,11 @@ def _test_by_randomisation(differences: np.ndarray) -> float:
         sums = 2 * (is_positive @ magnitudes) - total
         n_extreme += int(np.sum(np.abs(sums) >= threshold))
     return n_extreme / (N_SAMPLES + 1)
+
+
+def format_mark(difference: float, p: float) -> str:
+    """Return ▲ for a significantly positive difference, ▼ for a negative one, else an empty
+    string."""
+    if not p < ALPHA:  # or NaN
+        return ""
+    return "▲" if difference > 0 else "▼"

@@ -12,6 +12,7 @@ from aragorn.errors import InputError, UsageError, suggest
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
+    ALPHA,
     bootstrap_means,
     compare_with_baseline,
     describe_untested_runs,
@@ -24,7 +25,6 @@ TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]
 # topic sets over which means are computed
 ALL_TOPICS = "all judged"
 COMMON_TOPICS = "common"
-ALPHA = 0.05  # level of significance after Holm's correction
 # texts of the best mean and of another one; of a significant gain and loss
 STYLES = {
     "table": ("{}", "{}", "▲", "▼"),

@@ -10,10 +10,13 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, JUDGED, NDCG
-from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
+from aragorn_training.evaluation.significance import (
+    bootstrap_means,
+    compare_with_baseline,
+    format_mark,
+)
 from aragorn_training.evaluation.similarity import compute_similarity_tables, select_top_docnos
 
-ALPHA = 0.05  # level of significance after Holm's correction
 RECALL_DEPTHS = (10, 100, 1000)
 SIMILARITIES = {"jaccard": "Jaccard index", "spearman": "Spearman correlation"}
 CANDIDATES = "bm25"  # system whose run the re-rankers re-rank
@@ -76,7 +79,7 @@ class Evaluation:
             for name, means in bootstrap_means(pd.DataFrame(columns)).to_dict("index").items():
                 test = tests.get(name, {"p_randomisation_holm": np.nan, "difference": np.nan})
                 p = test["p_randomisation_holm"]
-                mark = "" if not p < ALPHA else "▲" if test["difference"] > 0 else "▼"
+                mark = format_mark(test["difference"], p)
                 rows[str(name)]["cells"].append({**means, "p": p, "mark": mark})
         return rows
 

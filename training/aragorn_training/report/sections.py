@@ -16,6 +16,7 @@ from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.evaluation.evaluate import COMPACT_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
+from aragorn_training.evaluation.significance import format_mark
 from aragorn_training.formatting import format_value
 from aragorn_training.paths import RESULTS
 from aragorn_training.published import load_figures
@@ -54,7 +55,6 @@ ENRICHMENTS = {  # file → names of the reported enrichments
     "enrichment_targer.csv": ("targer_essays",),
 }
 ENRICHMENT_MEASURES = (*HEADLINE_MEASURES[:2], "Bpref")
-ALPHA = 0.05  # level of significance after Holm's correction
 
 
 def update_readmes(
@@ -151,12 +151,7 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
     means = _read(results / "systems.csv")
     tests = _read(results / "systems_significance.csv")
     table = means.merge(tests[["system", "year", "measure", "difference", "p_holm"]], how="left")
-    is_significant = table["p_holm"] < ALPHA
-    marks = np.select(
-        [is_significant & (table["difference"] > 0), is_significant & (table["difference"] < 0)],
-        ["▲", "▼"],
-        "",
-    )
+    marks = list(map(format_mark, table["difference"], table["p_holm"]))
     text = table["mean"].map("{:.3f}".format)
     is_best = table["mean"] == table.groupby(["year", "measure"])["mean"].transform("max")
     table["cell"] = np.where(is_best, "**" + text + "**", text) + marks
@@ -395,10 +390,7 @@ def _format_deviation(mean: float, deviation: float, digits: int) -> str:
 
 
 def _format_mark(row: Mapping[Hashable, Any]) -> str:
-    """Return ▲ for a significantly positive difference, ▼ for a negative one, else an empty
-    string."""
-    p_value = row["p_randomisation_holm"]
-    return "" if pd.isna(p_value) or p_value >= ALPHA else "▲" if row["difference"] > 0 else "▼"
+    return format_mark(row["difference"], row["p_randomisation_holm"])
 
 
 def _format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
