@@ -113,7 +113,7 @@ FOREIGN_FILES = {
 
 
 @pytest.mark.parametrize(
-    ("is_ours", "is_link"), [(False, False), (True, True)], ids=["only file", "link beside runs"]
+    ("is_ours", "is_link"), [(False, False), (True, True)], ids=["only file", "link among runs"]
 )
 @pytest.mark.parametrize("name", FOREIGN_FILES)
 def test_files_of_others_need_overwrite(name, is_ours, is_link, rank, output, tmp_path):

@@ -1,4 +1,4 @@
-"""What computes nothing with networks imports no library of networks."""
+"""Tests that commands without networks import no library of networks."""
 
 import sys
 

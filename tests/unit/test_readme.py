@@ -1,5 +1,5 @@
-"""Tests of READMEs (links, sizes, generated sections, commands, example), Dockerfile, requirements
-and changelog."""
+"""Tests of READMEs (links, generated sections, commands, example), Dockerfile, requirements and
+changelog."""
 
 import json
 import os
