@@ -340,7 +340,8 @@ def sum_scores():
 
 
 def interpolate_quality():
-    relevance, scores = np.array([4.0, 3.0, 2.5, 2.0, 2.0]), np.array([0.1, 0.9, 0.4])
+    relevance = np.array([4.0, 3.0, 2.5, 2.0, 2.0])
+    scores = np.array([0.1, 0.9, 0.4])
     return QualityInterpolation("", 3, 0.8).score(relevance, scores).tolist()
 
 

@@ -35,7 +35,8 @@ from tests.benchmarks.synthetic_inputs import (
     sample_rows,
 )
 
-ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
+ENCODER = "all-MiniLM-L6-v2"
+BASELINE = "SentenceTransformer.encode"
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
@@ -96,7 +97,8 @@ def build_bfloat16_benchmarks(
     def encode(precision: str) -> object:
         return encode_texts(ids, move_to_device(sbert.network, CPU, precision), CPU, precision)
 
-    bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
+    bfloat16 = choose_precision("bfloat16", CPU)
+    task = "{}: {} of a collection, CPU, bfloat16"
     kinds = (
         ("deepct", "documents", len(documents), enrich),
         ("sbert", "premises", len(premises), encode),
@@ -144,16 +146,19 @@ def build_bert_benchmark(
     the histograms and kernels of CEDR networks.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
-    tokeniser, lengths = checkpoint.tokeniser, checkpoint.tokeniser.lengths
+    tokeniser = checkpoint.tokeniser
+    lengths = checkpoint.tokeniser.lengths
     assert isinstance(tokeniser, WordPieceTokeniser)
-    topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
+    topics = Dataset(directory).topics.copy()
+    collection = load_collection(directory)
     sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
     documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
     documents["premise"] = [
         tokeniser.truncate(text, lengths.premise) for text in documents["premise"]
     ]
     topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
-    queries, premises = topics.set_index("qid")["query"], documents.set_index("docno")["premise"]
+    queries = topics.set_index("qid")["query"]
+    premises = documents.set_index("docno")["premise"]
     pairs = [
         (queries[qid], premises[docno])
         for qid, docno in zip(sample["qid"], sample["docno"], strict=True)

@@ -49,10 +49,12 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
 def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
     """Build the benchmark of scoring with Ray, against the local engine; a round raises
     AssertionError if its scores differ."""
-    checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
+    round_scores = list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
     with open_retrieval(directory) as retrieval:
-        tokens, candidates = retrieval.tokens, retrieval.rank(CONCLUSION_BM25)
+        tokens = retrieval.tokens
+        candidates = retrieval.rank(CONCLUSION_BM25)
         pairs = sample_rows(candidates, PAIRS, can_repeat=True)
         # keeps tokenisation out of the measured time
         tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
@@ -96,7 +98,8 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
     The driver's time is processor time, which excludes waiting for workers on the same machine.
     With a shared cache directory, the workers themselves read the texts and write the vectors.
     """
-    checkpoint, results = load_checkpoint(CHECKPOINT_DIR / "sbert"), []
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
+    results = []
     with open_retrieval(directory) as retrieval:
         documents = retrieval.collection.documents
         docnos = retrieval.collection.documents.searchable_docnos

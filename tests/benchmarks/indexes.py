@@ -86,7 +86,8 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
 
     build_seconds = time_call(load_or_build)
     load_seconds = min(time_call(load_or_build) for _ in range(ROUNDS))
-    index, task = load_or_build(), f"term index of {len(texts):,} arguments"
+    index = load_or_build()
+    task = f"term index of {len(texts):,} arguments"
     size = sum(file.stat().st_size for file in cache.path.rglob("*.*")) / 1e9
     searches = []
     for name, expansion, target in (("Dirichlet", None, 200), ("Dirichlet + RM3", RM3(), 30)):

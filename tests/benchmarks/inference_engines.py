@@ -90,7 +90,8 @@ Task = tuple[str, str, int, Callable[[str], object], LastLayer, list[Batch]]
 
 
 def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
-    topics, collection = Dataset(directory).topics, load_collection(directory)
+    topics = Dataset(directory).topics
+    collection = load_collection(directory)
     sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
     network = checkpoint.network
@@ -120,7 +121,8 @@ def _build_vanilla_bert(directory: Path, max_pairs: int) -> Task:
 
 def _build_sbert(directory: Path, max_premises: int) -> Task:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
-    network, last_layer = checkpoint.network, LastLayer(checkpoint.network.encoder)
+    network = checkpoint.network
+    last_layer = LastLayer(checkpoint.network.encoder)
     ids = [
         checkpoint.tokeniser.encode_premise(text)
         for text in sample_premises(directory, max_premises)
@@ -192,7 +194,8 @@ def _build_openvino(network: LastLayer, precision: str) -> Run:
 
 def _build_onnxruntime(network: LastLayer) -> Run:
     """Export the network to a session that computes each batch on one thread."""
-    file, names = io.BytesIO(), ["ids", "mask"]
+    file = io.BytesIO()
+    names = ["ids", "mask"]
     axes = {name: {0: "batch", 1: "length"} for name in (*names, "vectors")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

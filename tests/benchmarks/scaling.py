@@ -71,7 +71,8 @@ def draw(panels: Mapping[str, Curves]) -> bytes:
 def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
     """Time word networks on increasing numbers of topics, and all networks on increasing numbers of
     one topic's candidates."""
-    by_topics, by_candidates = Curves(), Curves()
+    by_topics = Curves()
+    by_candidates = Curves()
     for name in names:
         checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
         if isinstance(checkpoint.network, LatentRanker):

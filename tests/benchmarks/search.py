@@ -45,8 +45,10 @@ def measure_search(
         repetitions: Number of processes whose first answer is timed.
         question_count: Number of further questions per interface.
     """
-    system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
-    corpus, collection = Dataset(directory, has_topics=False), load_collection(directory)
+    system = get_system(PRIMARY_SYSTEM)
+    checkpoints = CheckpointStore(CHECKPOINT_DIR)
+    corpus = Dataset(directory, has_topics=False)
+    collection = load_collection(directory)
     with (
         open_cache(cache_dir, Path()) as cache,
         patch("aragorn.index.dense.encode_shard", draw_vectors),

@@ -21,7 +21,8 @@ from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn_training.data.retrieval import DatasetRetrieval
 
 # numbers of arguments and of distinct conclusions in args.me
-ARGUMENTS, CONCLUSIONS = 387_740, 66_000
+ARGUMENTS = 387_740
+CONCLUSIONS = 66_000
 
 
 @contextmanager
@@ -69,7 +70,8 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
     The premises are those of the small input, repeated; the conclusions are random sequences of
     words from its conclusions.
     """
-    corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
+    corpus = Dataset(directory).documents
+    rng = np.random.default_rng(0)
     words = np.array(" ".join(corpus["conclusion"].unique()).split())
     premises = corpus["premise"].tolist()
     conclusion_count = max(1, argument_count * CONCLUSIONS // ARGUMENTS)
@@ -77,7 +79,8 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
 
     def generate_arguments() -> Iterator[dict[str, Any]]:
         for row in range(argument_count):
-            debate, premise = row % conclusion_count, premises[row % len(premises)]
+            debate = row % conclusion_count
+            premise = premises[row % len(premises)]
             yield {
                 "id": f"S{debate:08x}-A{row:08x}",
                 "conclusion": conclusions[debate],

@@ -41,8 +41,10 @@ NO_QUERIES = ValidationQueries(
 def build_snrm_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark of SNRM's training step, which computes each distinct word once per
     batch, against all windows."""
-    recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
-    batch, tokeniser = recipe.training.batch_size, checkpoint.tokeniser
+    recipe = load_recipe("snrm")
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
+    batch = recipe.training.batch_size
+    tokeniser = checkpoint.tokeniser
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
     queries = PaddedTexts.from_ids(
         [tokeniser.encode_query(text) for text in arguments["conclusion"]]
@@ -61,7 +63,8 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
         )
         for network in (ours, baseline)
     ]
-    name, baseline_name = "snrm: arguments per training step, CPU", "forward pass over all windows"
+    name = "snrm: arguments per training step, CPU"
+    baseline_name = "forward pass over all windows"
     return Benchmark(name, baseline_name, "arguments", batch, *sides, 4)
 
 
@@ -71,7 +74,8 @@ def build_benchmark(
     """Build the benchmark of training steps on Zipfian texts of the maximum lengths, against dense
     Adam (all rows updated)."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
-    training, rng = recipe.training, np.random.default_rng(0)
+    training = recipe.training
+    rng = np.random.default_rng(0)
     rows = np.arange(steps * training.batch_size)
     frequencies = 1 / np.arange(1, vocabulary_size - UNKNOWN_ID)
 

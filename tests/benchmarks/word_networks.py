@@ -50,7 +50,8 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
     """Load the candidates `qid docno` that the networks score for an input, and the token ids of
     queries and premises."""
     with open_retrieval(directory) as retrieval:
-        candidates, tokens = retrieval.rank(CONCLUSION_BM25), retrieval.tokens
+        candidates = retrieval.rank(CONCLUSION_BM25)
+        tokens = retrieval.tokens
         premises = tokens.get_premise_token_ids(tokeniser, candidates["docno"])
         return candidates, TokenIds(tokens.get_query_token_ids(tokeniser), premises)
 
@@ -133,7 +134,8 @@ def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
 def build_snrm_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark of `encode_batch`, which computes the document vectors of SNRM's index,
     against `encode`."""
-    checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
+    collection = load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
     ranker = checkpoint.network

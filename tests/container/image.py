@@ -43,7 +43,8 @@ class Image:
 
         `library` is an optional library (ray or openvino).
         """
-        self._work_dir, name = work_dir, f"aragorn-{library}" if library else "aragorn"
+        self._work_dir = work_dir
+        name = f"aragorn-{library}" if library else "aragorn"
         self._build_base()
         paths = _write_pip_settings(work_dir)
         mounts = [flag for path in paths for flag in ("--volume", f"{path}:{path}:ro")]

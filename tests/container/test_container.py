@@ -191,7 +191,8 @@ def test_topics_and_corpus_may_be_separate(
         {},
     )
     assert code == 0, log
-    runs, expected_runs = read_runs(output), read_runs(expected_dir)
+    runs = read_runs(output)
+    expected_runs = read_runs(expected_dir)
     assert runs == {"run.txt": expected_runs["aragorn-dirichlet.txt"]} | {
         name: expected_runs[name] for name in ("aragorn-dirichlet.txt", "aragorn-knrm.txt")
     }

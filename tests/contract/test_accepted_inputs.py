@@ -35,7 +35,9 @@ from tests.contract.input_files import (
 BOM = b"\xef\xbb\xbf"
 SYSTEMS = ("bm25", "knrm", "dirichlet_rm3")
 TOO_SMALL = {"too few lines", "too few topics"}  # issues of every small run
-ONE_DOCUMENT, ZOOS, BOTH = [["a", PREMISE]], [["1", "zoos"]], [["1", "zoos"], ["2", "golf"]]
+ONE_DOCUMENT = [["a", PREMISE]]
+ZOOS = [["1", "zoos"]]
+BOTH = [["1", "zoos"], ["2", "golf"]]
 SAMPLE_TOPICS = [["1", "Are zoos cruel?"], ["2", "golf"]]
 ROOT_ELEMENT = f"<t>{TWO_TOPICS}</t>"
 TWO_PREMISES = {
@@ -137,7 +139,8 @@ def test_topics_and_documents_are_read(name, tmp_path):
 
 def read_all(directory):
     """Read all that a directory contains: topics, documents, candidates, a run and qrels."""
-    run, qrels = next(directory.glob("run*"), None), [*directory.glob("qrels*")]
+    run = next(directory.glob("run*"), None)
+    qrels = [*directory.glob("qrels*")]
     dataset = Dataset(directory, input_run=run)
     frames = [dataset.topics, dataset.documents, *(read_qrels(file) for file in qrels)]
     ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))

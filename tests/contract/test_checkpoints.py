@@ -19,7 +19,8 @@ from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import read_files, update_hash
 from tests.contract.input_files import DEEP
 
-NAN, INFINITY = math.nan, math.inf
+NAN = math.nan
+INFINITY = math.inf
 CHECKPOINTS = (  # one of each kind
     "knrm", "vanilla_bert", "snrm", "sbert", "deepct", "targer_essays", "dirichlet_rm3", "quality", "ensemble", "fusion",
 )  # fmt: skip
@@ -250,7 +251,8 @@ def test_damage_fails_only_systems_that_use_it(
 ):
     change, user, message = FAULTS[name]
     change(checkpoints_copy / name)
-    paths, output = ["-i", topics_and_corpus, "--checkpoints", checkpoints_copy], tmp_path / "out"
+    paths = ["-i", topics_and_corpus, "--checkpoints", checkpoints_copy]
+    output = tmp_path / "out"
     systems = [flag for system in ("bm25", name, user) for flag in ("--system", system)]
     code, text = call("rank", *paths, "-o", output, *systems)
     assert (code, message in text) == (6, True)

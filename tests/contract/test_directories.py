@@ -117,7 +117,8 @@ FOREIGN_FILES = {
 )
 @pytest.mark.parametrize("name", FOREIGN_FILES)
 def test_files_of_others_need_overwrite(name, is_ours, is_link, rank, output, tmp_path):
-    file, content = output / name.strip(), FOREIGN_FILES[name]
+    file = output / name.strip()
+    content = FOREIGN_FILES[name]
     output.mkdir()
     if is_ours:
         assert rank("--system", "bm25")[0] == 0
@@ -152,7 +153,8 @@ def test_links_to_own_files_are_replaced(name, rank, output, tmp_path):
 @pytest.mark.parametrize("kind", ["file", "link", "dangling link", "directory"])
 def test_probe_of_the_output_directory_leaves_all_files(kind, output, tmp_path):
     output.mkdir()
-    victim, probe = tmp_path / "victim", output / ".writable"
+    victim = tmp_path / "victim"
+    probe = output / ".writable"
     if kind == "directory":
         probe.mkdir()
     elif kind == "file":

@@ -69,7 +69,10 @@ def test_runs_do_not_depend_on_the_form_of_an_input(name, tmp_path, tiny_models,
         "plain": [write_files(tmp_path / "plain", FILES)],
         "form": FORMS[name](tmp_path / "form"),
     }
-    outputs, runs, fingerprints, collections = {}, {}, {}, {}
+    outputs = {}
+    runs = {}
+    fingerprints = {}
+    collections = {}
     for form, paths in forms.items():
         inputs = [text for path in paths for text in ("-i", path)]
         directory = tmp_path / f"runs of {form}"
@@ -104,7 +107,8 @@ def packed(files, edit=bytes, flag_bits=0):
 
 # in the directory of an archive; the last two bytes: compression method
 HEADER = b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00"
-UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "no topics or corpus"
+UNPACK = "unpack the archive and pass the directory of its files"
+NEITHER = "no topics or corpus"
 REFUSED = {
     "truncated": (packed(FILES, lambda data: data[:-30]), "x.zip: damaged or unsupported zip arch"),
     "changed": (

@@ -61,7 +61,8 @@ def metadata(topics_and_corpus, all_checkpoints_dir, tmp_path_factory):
 def test_metadata_describe_the_execution(metadata, topics_and_corpus):
     assert metadata["tag"] == metadata["method"]["name"] == "me-fusion"
     assert metadata["actor"] == {"team": "me"}
-    source, collection = metadata["implementation"]["source"], metadata["data"]["test collection"]
+    source = metadata["implementation"]["source"]
+    collection = metadata["data"]["test collection"]
     assert (source["commit"], source["repository"]) == ("abc123", "https://example.org/aragorn")
     expected = (__version__, "touche-task-1", 3)
     assert (source["version"], collection["name"], collection["topics"]) == expected

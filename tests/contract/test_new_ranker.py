@@ -24,7 +24,8 @@ TESTS = (
 
 @pytest.mark.slow
 def test_the_worked_example_passes_the_tests(tmp_path):
-    copy, guide = tmp_path / "project", (PROJECT_DIR / "CONTRIBUTING.md").read_text()
+    copy = tmp_path / "project"
+    guide = (PROJECT_DIR / "CONTRIBUTING.md").read_text()
     ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", ".ruff_cache", "__pycache__")
     shutil.copytree(PROJECT_DIR, copy, ignore=ignored, symlinks=True)
     for file, content in re.findall(r"```\w+ file=(\S+)\n(.*?)```", guide, re.DOTALL):

@@ -68,7 +68,9 @@ def assert_close(actual, expected):
 
 @torch.no_grad()
 def test_score_does_not_depend_on_the_batch(name):
-    ranker, queries, documents = build(name), generate_texts(1, 9, 10), generate_texts(2, 9, 40)
+    ranker = build(name)
+    queries = generate_texts(1, 9, 10)
+    documents = generate_texts(2, 9, 40)
     together = ranker(*pad(queries), *pad(documents))
     assert together.shape == (9,)
     assert together.unique().numel() > 5
@@ -194,8 +196,10 @@ def test_score_pairs_equals_forward(name):
 
 
 def test_scores_do_not_depend_on_threads(name):
-    ranker, pairs = build(name), combine_pairs(generate_texts(1, 3, 10), generate_texts(2, 120, 60))
-    before, scores = torch.get_num_threads(), []
+    ranker = build(name)
+    pairs = combine_pairs(generate_texts(1, 3, 10), generate_texts(2, 120, 60))
+    before = torch.get_num_threads()
+    scores = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)

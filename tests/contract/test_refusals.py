@@ -36,7 +36,8 @@ from tests.contract.input_files import (
     write_files,
 )
 
-NAN, INFINITY = math.nan, math.inf
+NAN = math.nan
+INFINITY = math.inf
 ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 ONE_TOPIC = TOPIC.format(1, "a")
 
@@ -173,7 +174,8 @@ EVALUATIONS = {
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
 }  # fmt: skip
 
-PATH, TEAM = "expected a non-empty path", "choose another --team"
+PATH = "expected a non-empty path"
+TEAM = "choose another --team"
 EXPLAIN = ("explain", "-i", "input", "--checkpoints", "checkpoints", "--system")
 EVALUATE = ("evaluate", "--qrels", "input/q.qrels")
 # arguments; part of the message; all have exit code 2
@@ -271,7 +273,8 @@ def apply_edits(content, edits):
 @given(edits=EDITS)
 def test_damaged_inputs_are_ranked_or_refused(name, edits, tmp_path, tiny_models, call):
     files, damaged = FORMATS[name]
-    directory, out = tmp_path / "input", tmp_path / "out"
+    directory = tmp_path / "input"
+    out = tmp_path / "out"
     shutil.rmtree(directory, ignore_errors=True)
     write_files(directory, {**files, damaged: apply_edits(files[damaged], edits)})
     flags = ["-i", directory, "--checkpoints", tiny_models]

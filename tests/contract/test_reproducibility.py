@@ -34,7 +34,9 @@ class Ranking:
     directory."""
 
     def __init__(self, directory, source, checkpoints):
-        self.directory, self.output, self.cache = directory, directory / "out", directory / "cache"
+        self.directory = directory
+        self.output = directory / "out"
+        self.cache = directory / "cache"
         self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
 
     def rank(self, *systems):
@@ -130,7 +132,8 @@ def rank_repeatedly(ranking, systems, expected, seconds):
 def test_processes_share_a_cache_directory(
     reader_count, seconds, complete, topics_and_corpus, all_checkpoints_dir, tmp_path
 ):
-    expected, processes = read_files(complete.output), []
+    expected = read_files(complete.output)
+    processes = []
     for number in range(reader_count + 1):
         ranking = Ranking(tmp_path / str(number), topics_and_corpus, all_checkpoints_dir)
         ranking.cache = tmp_path / "cache"
@@ -150,7 +153,8 @@ def test_processes_share_a_cache_directory(
 def test_order_of_arguments_and_files_does_not_affect_runs(
     complete, corpus_with_topics, all_checkpoints_dir, tmp_path
 ):
-    corpus_file, expected = corpus_with_topics / "args-me.json", read_files(complete.output)
+    corpus_file = corpus_with_topics / "args-me.json"
+    expected = read_files(complete.output)
     arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
     corpus_file.unlink()
     for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
@@ -163,13 +167,16 @@ def test_order_of_arguments_and_files_does_not_affect_runs(
 def test_stopped_systems_resume(name, complete, fresh):
     """Stop the first execution before it renames a third complete file, the second before a fifth,
     and so on."""
-    replace, renames, stops = Path.replace, 0, 0
+    replace = Path.replace
+    renames = 0
+    stops = 0
 
     def replace_or_stop(old, new):
         nonlocal renames, stops
         renames += 1
         if renames > 2 + 2 * stops:
-            renames, stops = 0, stops + 1
+            renames = 0
+            stops = stops + 1
             raise KeyboardInterrupt
         return replace(old, new)
 
@@ -179,7 +186,8 @@ def test_stopped_systems_resume(name, complete, fresh):
             with suppress(KeyboardInterrupt):
                 fresh.rank(name)
     assert stops >= 2
-    run, expected = f"aragorn-{name}.txt", complete.read_cache()
+    run = f"aragorn-{name}.txt"
+    expected = complete.read_cache()
     assert read_files(fresh.output)[run] == read_files(complete.output)[run]
     assert fresh.read_cache() == {file: expected[file] for file in fresh.read_cache()}
 
@@ -190,7 +198,8 @@ def test_stopped_systems_resume(name, complete, fresh):
 )
 def test_killed_executions_resume(n_kills, complete, fresh):
     """Kill executions at random times; start again from nothing when one is finished."""
-    rng, n_finished = random.Random(0), 0
+    rng = random.Random(0)
+    n_finished = 0
     for index in range(n_kills):
         process = multiprocessing.get_context("fork").Process(target=fresh.rank)
         process.start()
@@ -281,7 +290,8 @@ def test_results_of_other_inputs_are_not_used(
             "conclusion"
         ].split()
         file.write_text(file.read_text().replace(words[0], words[1]))
-    results, systems = [], KINDS[: 4 if kind == "checkpoint" else -1]
+    results = []
+    systems = KINDS[: 4 if kind == "checkpoint" else -1]
     for directory in (copy.directory, tmp_path / "fresh"):
         ranking = Ranking(directory, corpus_with_topics, checkpoints_copy)
         shutil.rmtree(ranking.output, ignore_errors=True)

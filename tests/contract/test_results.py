@@ -47,7 +47,8 @@ def find_difference(actual, expected, tolerance):
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_change_only_with_the_version(name):
-    case, file = CASES[name], RESULTS_DIR / f"{name}.json"
+    case = CASES[name]
+    file = RESULTS_DIR / f"{name}.json"
     advice = f"run tests/run --record {name}"
     assert file.exists(), f"{name} has no recorded result: {advice}"
     recorded = json.loads(file.read_text(encoding="utf-8"))

@@ -33,7 +33,8 @@ def flags(topics_and_corpus, tiny_models):
 
 @pytest.mark.parametrize("system", ["dirichlet_rm3", "knrm"])
 def test_explain_compares_two_documents(system, flags, call):
-    flags, documents = [*flags, "--system", system, "--qid=1"], ["--docno=a0-0", "--docno=a0-1"]
+    flags = [*flags, "--system", system, "--qid=1"]
+    documents = ["--docno=a0-0", "--docno=a0-1"]
     code, output = call("explain", *flags, *documents)
     table = parse_table(output)
     score = table.pop("score")
@@ -56,7 +57,8 @@ def test_explain_compares_two_documents(system, flags, call):
 def test_explain_states_that_no_run_contains_a_document(flags, tmp_path, call):
     assert call("rank", *flags, "--system=bm25", "--depth=1000", "-o", tmp_path)[0] == 0
     run = read_run(tmp_path / "run.txt").groupby("qid")["docno"].agg(list)
-    candidate, outsider = run["1"][0], next(docno for docno in run["2"] if docno not in run["1"])
+    candidate = run["1"][0]
+    outsider = next(docno for docno in run["2"] if docno not in run["1"])
     for system, docno, options, message in (
         ("knrm", outsider, [], "not among the candidates of knrm: no run contains it"),
         ("knrm", candidate, [], ""), ("snrm", outsider, [], ""),
@@ -95,7 +97,8 @@ def test_unused_results_of_a_cache_are_named_with_their_size(flags, tmp_path, ca
     (ranking / ranking.name).write_bytes(bytes(2_000_000))
     monkeypatch.setattr(Component, "describe_results", lambda self, session: "other versions")
     code, output = call(*rank, tmp_path / "second")
-    size, name = r"\(2\.\d MB\)", re.escape(ranking.name)
+    size = r"\(2\.\d MB\)"
+    name = re.escape(ranking.name)
     assert code == 0
     message = (
         f"cache: 1 unused result of other systems, inputs, .*{size}; delete them if unneeded: "

@@ -51,7 +51,8 @@ def test_signal_exits_cleanly_at_any_time(command, tmp_path, call, signum, delay
     )
     time.sleep(delay)
     process.send_signal(signum)
-    text, code = process.communicate(timeout=60)[1].decode(), SIGNAL_EXIT_CODES.get(signum, -signum)
+    text = process.communicate(timeout=60)[1].decode()
+    code = SIGNAL_EXIT_CODES.get(signum, -signum)
     assert "Traceback" not in text or delay < STARTUP_SECONDS, text
     expected = {code, -signum} if delay < STARTUP_SECONDS else {code, 0}
     if "runs in" in text:  # Python removes the handlers when it exits

@@ -115,7 +115,8 @@ def test_pair_scores_equal_ranking_scores(name, retrieval):
 
 
 def test_search_equals_ranking_the_same_topic(name, retrieval, searcher):
-    listed, stage = retrieval.rank(SYSTEMS[name].stage), SYSTEMS[name].stage
+    listed = retrieval.rank(SYSTEMS[name].stage)
+    stage = SYSTEMS[name].stage
     exact_kinds = LexicalStage | ConclusionStage | Enrichment
     exact = all(isinstance(part, exact_kinds) for part in iter_components(stage))
     rankings = searcher.rank(stage, retrieval.topics)
@@ -149,7 +150,8 @@ def test_input_run_is_reranked_completely(name, reranking):
 
 
 def test_explanations_sum_to_scores(name, retrieval, single_topic):
-    stage, ranking = SYSTEMS[name].stage, retrieval.rank(SYSTEMS[name].stage)
+    stage = SYSTEMS[name].stage
+    ranking = retrieval.rank(SYSTEMS[name].stage)
     for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
         explanation = stage.explain(single_topic, row.qid, row.docno)
         assert explanation.contributions

@@ -161,7 +161,8 @@ def train(recipe, work, name):
 def stop_at(owner, name, call):
     """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`;
     fail if it never occurs."""
-    function, calls = getattr(owner, name), iter(range(10**6))
+    function = getattr(owner, name)
+    calls = iter(range(10**6))
 
     def call_or_stop(*arguments, **named):
         if next(calls) == call:
@@ -211,7 +212,9 @@ def test_first_steps_have_known_losses_and_metrics(uninterrupted):
 
 def test_stopped_runs_resume_with_the_same_bytes(uninterrupted, work, caplog):
     task, expected, log = uninterrupted
-    recipe, resumed, run_dir = RECIPES[task], f"{task} resumed", work / "fit" / task
+    recipe = RECIPES[task]
+    resumed = f"{task} resumed"
+    run_dir = work / "fit" / task
     shutil.rmtree(run_dir)
     caplog.set_level(logging.INFO)
     for stop in STOPS:
@@ -257,7 +260,8 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task, work):
     results = []
     for sizes in ([7], [3, 2, 2]):
         trainee, examples = build(task, work)
-        network, batch = trainee.network.eval(), np.arange(7)[::-1].copy()
+        network = trainee.network.eval()
+        batch = np.arange(7)[::-1].copy()
         torch.manual_seed(3)  # negative samples of the language model
         losses = [
             examples.compute_loss(network, rows, batch)
@@ -307,7 +311,8 @@ TABLES = {  # table and the kind of data that it contains
 def test_missing_and_damaged_tables_name_the_command(task, work, tmp_path):
     file, kind = TABLES[task]
     command = f"run `aragorn-training prepare {kind} -i INPUT --work-dir "
-    trainee, spec = build(task, work)[0], RECIPES[task].task
+    trainee = build(task, work)[0]
+    spec = RECIPES[task].task
     copy = Path(shutil.copytree(work, tmp_path / "work"))
     (copy / file).write_bytes(b"PAR1 garbage")
     with pytest.raises(InputError, match=rf"{file}: damaged .* {command}.* again"):

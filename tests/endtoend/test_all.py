@@ -123,7 +123,8 @@ def test_signals_stop_the_processes_of_steps(run, tmp_path):
         install_handlers()
         run({"endless": Step("endless", ("fit", "endless"), tmp_path / "endless")})
 
-    process, deadline = FORK.Process(target=run_endless_step), time.monotonic() + 20
+    process = FORK.Process(target=run_endless_step)
+    deadline = time.monotonic() + 20
     process.start()
     while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -209,7 +210,8 @@ def test_all_checkpoints_are_made_from_the_sample(tiny_configs, tmp_path, monkey
     write_tagged(tmp_path / "data" / "tags")
     monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
     monkeypatch.setattr(evaluation, "N_REPETITIONS", 2)
-    work, released = tmp_path / "work", tmp_path / "released"
+    work = tmp_path / "work"
+    released = tmp_path / "released"
     command = argv(
         "all -i", SAMPLE, "--work-dir", work, "--data", tmp_path / "data", "--qrels", QRELS
     )

@@ -62,8 +62,10 @@ def test_precisions_differ_slightly_and_are_cached_separately(
         run = read_run(tmp_path / output / "run.txt").set_index(["qid", "docno"])
         return run["score"].to_dict()
 
-    cache, half_precision = ("--cache-dir", str(tmp_path / "cache")), ("--precision", "bfloat16")
-    full, half = rank("full", *cache), rank("half", *cache, *half_precision)
+    cache = ("--cache-dir", str(tmp_path / "cache"))
+    half_precision = ("--precision", "bfloat16")
+    full = rank("full", *cache)
+    half = rank("half", *cache, *half_precision)
     # of so few conclusions, SBERT retrieves all
     everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]
     assert sorted(full) == (
@@ -141,7 +143,8 @@ def test_frozen_layers_of_an_initial_checkpoint_are_saved(fit, work_dir, encoder
     start, cedr = (
         load_checkpoint(work_dir / "checkpoints" / name) for name in ("vanilla_bert", "cedr_knrm")
     )
-    weights, initial_weights = cedr.network.state_dict(), start.network.state_dict()
+    weights = cedr.network.state_dict()
+    initial_weights = start.network.state_dict()
     encoder_names = set(PretrainedEncoder(encoder.name).load_encoder_weights())
     assert all(torch.equal(weights[name], initial_weights[name]) for name in encoder_names)
     stored = safetensors.torch.load_file(

@@ -221,7 +221,8 @@ def test_fusion_scores_match_hand_computed_sums(execute, fusion_checkpoint):
 
 def test_scores_depend_on_neither_member_order_nor_other_documents(execute, fusion_checkpoint):
     retrieval = execute()
-    ranking, docnos = retrieval.rank(STAGE), retrieval.collection.documents.searchable_docnos[::3]
+    ranking = retrieval.rank(STAGE)
+    docnos = retrieval.collection.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
     pd.testing.assert_frame_equal(retrieval.rank(reordered), ranking, check_exact=True)
     pairs = retrieval.topics[["qid"]].merge(pd.DataFrame({"docno": docnos}), how="cross")

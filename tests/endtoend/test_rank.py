@@ -64,7 +64,8 @@ def test_all_shipped_systems_rank_the_sample(tmp_path, monkeypatch, caplog):
     topics = tmp_path / "input" / "topics.xml"
     first_two = "<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip()
     topics.write_text(f"{first_two}\n</topics>\n")
-    process, runs = run_sh("-i", tmp_path / "input", cwd=tmp_path), tmp_path / "runs"
+    process = run_sh("-i", tmp_path / "input", cwd=tmp_path)
+    runs = tmp_path / "runs"
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
     expected = {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert set(read_files(runs)) == expected

@@ -93,10 +93,13 @@ def find_busy_worker(traces):
 
 
 def test_ray_survives_lost_workers_and_nodes(nodes, tmp_path, monkeypatch):
-    traces, written_names, write = tmp_path / "traces", list[str](), Parts.write
+    traces = tmp_path / "traces"
+    written_names = list[str]()
+    write = Parts.write
     traces.mkdir()
     shards = [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(14)]
-    third_node, store = nodes.add_node(**NODE), Parts(tmp_path / "cache")
+    third_node = nodes.add_node(**NODE)
+    store = Parts(tmp_path / "cache")
 
     def write_and_kill(parts, name, *args):
         written_names.append(name)

@@ -188,7 +188,8 @@ def test_report_compares_with_primary_run_and_lists_fits(copy):
 def test_report_of_one_run_and_of_another_input(copy, capsys):
     select_runs(copy, "bm25")
     assert report(copy, "selected") == 0
-    html, before = read_report(copy, "selected"), read_report(copy)
+    html = read_report(copy, "selected")
+    before = read_report(copy)
     assert "<p>1 system, 3 topics with" in html
     assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
     file = copy / "input" / "topics.xml"

@@ -80,7 +80,8 @@ def test_search_of_all_premises_gives_the_same_scores(execute, checkpoints_copy)
 
 def test_documents_are_scored_by_their_conclusions(execute):
     retrieval = execute()
-    ranking, documents = retrieval.rank(CONCLUSIONS), retrieval.collection.documents
+    ranking = retrieval.rank(CONCLUSIONS)
+    documents = retrieval.collection.documents
     collection = documents.read_texts(documents.searchable_docnos)
     # the depth covers all 100 conclusions
     assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3
@@ -136,7 +137,8 @@ def get_scores(retrieval, stage):
 
 def test_debate_means_match_hand_computed_values(make_retrieval, directory):
     retrieval = make_retrieval(directory)
-    retrieved, scores = get_scores(retrieval, RETRIEVER), get_scores(retrieval, DEBATES)
+    retrieved = get_scores(retrieval, RETRIEVER)
+    scores = get_scores(retrieval, DEBATES)
     expected = dict.fromkeys(DEBATE, retrieved[DEBATE].mean())
     expected |= {docno: retrieved[docno] for docno in (RETRIEVED, "Sc-A1", "mine-1", "mine-2")}
     assert scores.to_dict() == pytest.approx(expected, abs=1e-9)
@@ -158,7 +160,8 @@ def test_debate_mean_uses_only_top_documents(make_retrieval, make_input):
     # rank between the debate's documents
     texts = TEXTS | {f"S{n:x}-A1": "zoos zoos" for n in range(300, 300 + CLUSTER_DEPTH)}
     retrieval = make_retrieval(make_input([("1", "Are zoos cruel?")], list_arguments(texts)))
-    retrieved, scores = get_scores(retrieval, RETRIEVER), get_scores(retrieval, DEBATES)
+    retrieved = get_scores(retrieval, RETRIEVER)
+    scores = get_scores(retrieval, DEBATES)
     is_top = {docno: retrieved.index.get_loc(docno) < CLUSTER_DEPTH for docno in DEBATE}
     # the term is so frequent that its weight is negative
     assert is_top == {"Sa-A1": False, "Sa-A2": True, "Sa-A3": True}
@@ -180,12 +183,14 @@ assert isinstance(QUALITY, QualityRerankingStage)
 
 def test_only_the_top_documents_are_reordered(execute):
     retrieval = execute()
-    before, after = retrieval.rank(QUALITY.relevance), retrieval.rank(QUALITY)
+    before = retrieval.rank(QUALITY.relevance)
+    after = retrieval.rank(QUALITY)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
     quality = pd.Series(QUALITY.quality.score(retrieval, pairs).astype(float), index=pairs.index)
     assert set(after["qid"]) == {"1", "2", "3"}
     for qid, old in before.groupby("qid"):
-        new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
+        new = after[after["qid"] == qid].reset_index(drop=True)
+        first = old.head(7)
         relevance, quality_values = (
             values - values.mean() for values in (first["score"], quality[first.index])
         )
@@ -248,7 +253,9 @@ def test_index_makes_all_vectors_of_a_collection(
         files = read_files(output)
         return {run: files[run] for run in files if run.startswith("aragorn-")}
 
-    expected, counts, encode = rank("cold", "cold-cache"), list[int](), retrieval_dense.encode_shard
+    expected = rank("cold", "cold-cache")
+    counts = list[int]()
+    encode = retrieval_dense.encode_shard
     monkeypatch.setattr(
         retrieval_dense,
         "encode_shard",

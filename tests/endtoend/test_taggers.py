@@ -159,7 +159,8 @@ def test_index_contains_only_kept_components(checkpoints_copy, execute):
         network.emission.bias[1 + network.config.tags.index("I-P")] += 1e4  # all words are kept
     parts = TaggerCheckpoint, network, tagger.tokeniser
     save_network(checkpoints_copy / "targer_essays", *parts, {}, UNTRAINED, "# test\n")
-    retrieval, unreduced = execute(), LexicalStage("dirichlet")
+    retrieval = execute()
+    unreduced = LexicalStage("dirichlet")
     plain = unreduced.get_index(retrieval.collection)
     reduced = STAGE.get_index(retrieval.collection)
     assert sorted(reduced.terms) == sorted(plain.terms)

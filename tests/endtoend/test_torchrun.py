@@ -73,7 +73,8 @@ def test_two_killed_processes_resume_and_equal_one_process(fit, tmp_path):
     done = run_process(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert main(fit("one")) == 0
-    single, pair = read_log(tmp_path / "one"), read_log(tmp_path / "whole")
+    single = read_log(tmp_path / "one")
+    pair = read_log(tmp_path / "whole")
     assert [row["step"] for row in pair] == [row["step"] for row in single] == [5, 10, 15, 20]
     assert [row["loss"] for row in pair] == pytest.approx([row["loss"] for row in single], abs=1e-5)
     assert max(row["loss"] for row in pair) - min(row["loss"] for row in pair) > 0.02

@@ -82,7 +82,8 @@ def test_tables_hold_arguments_and_their_negatives(prepared_work_dir):
 
 
 def test_tables_do_not_depend_on_the_order_of_arguments(corpus, tmp_path):
-    arguments, tables = json.loads((corpus / "args-me.json").read_text())["arguments"], []
+    arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
+    tables = []
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
     for source, work in ((corpus, tmp_path / "first"), (tmp_path, tmp_path / "reversed")):
         assert_runs(main, "prepare pairs -i", source, "--work-dir", work, "--sample 500")
@@ -143,7 +144,8 @@ def test_word_vectors_are_reproducible(method, work_dir, tmp_path):
 def test_vectors_are_read_from_files(file_format, work_dir, tmp_path):
     from gensim.models.keyedvectors import KeyedVectors
 
-    table, file = KeyedVectors(3), tmp_path / ("v.bin" if file_format == "binary" else "v.txt")
+    table = KeyedVectors(3)
+    file = tmp_path / ("v.bin" if file_format == "binary" else "v.txt")
     table.add_vectors(
         ["fillera", "topicaa", "unseen-word"], np.arange(9, dtype=np.float32).reshape(3, 3)
     )
@@ -292,7 +294,8 @@ def test_scores_are_those_of_the_teachers_ranking(
 def test_topics_are_excluded_and_faults_keep_the_table(prepare, debates, work_dir, assert_fails):
     flags = ["--teacher", "dirichlet"]
     assert main(prepare(*flags)) == 0
-    titles, excluded = load_table(work_dir)[0]["topic"].unique(), debates / "excluded.xml"
+    titles = load_table(work_dir)[0]["topic"].unique()
+    excluded = debates / "excluded.xml"
     write_topics(excluded, [title.partition(",")[0] for title in titles[:-1]])
     for changed in (["--exclude-topics", str(excluded)], ["--seed", "3"], ["--documents", "4"]):
         assert_fails(5, "use --overwrite", *prepare(*flags, *changed))

@@ -80,7 +80,8 @@ def test_tune_saves_the_best_point(tune, tmp_path, capsys):
 
 
 def test_finished_points_are_cached(tune, tmp_path, monkeypatch):
-    rank_at_point, models = grid_search.rank_at_point, []
+    rank_at_point = grid_search.rank_at_point
+    models = []
 
     def record(point, retrieval):
         models.append(point.model)
@@ -200,7 +201,8 @@ def compare(flags, tmp_path):
 
 
 def test_study_tabulates_cross_validated_means(compare, checkpoints, tmp_path, monkeypatch):
-    indexes, evaluate_grid = {}, grid_search.evaluate_grid
+    indexes = {}
+    evaluate_grid = grid_search.evaluate_grid
 
     def record(name, grid, *args):
         indexes[name] = {(point.index.fields, point.enrichment) for point in grid.points}
@@ -221,7 +223,8 @@ def test_study_tabulates_cross_validated_means(compare, checkpoints, tmp_path, m
     means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
     names = ("none", "none (premise)", "one", "two")
     assert means.index.tolist() == [*product(names, ("mine", "other"), enrichments.MEASURES)]
-    plain, enriched = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
+    plain = table[table["enrichment"] == "none"]
+    enriched = table[table["enrichment"] != "none"]
     assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
     merged = enriched.merge(plain, on=["retrieval_model", "measure"], suffixes=("", "_plain"))
     differences = merged["mean"] - merged["mean_plain"]

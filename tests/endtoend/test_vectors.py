@@ -25,7 +25,8 @@ from aragorn.systems.catalogue import get_system
 from tests.conftest import SAMPLE, open_searcher
 
 QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
-CHECKPOINTS, STAGE = CheckpointStore(CHECKPOINT_DIR), get_system("fusion").stage
+CHECKPOINTS = CheckpointStore(CHECKPOINT_DIR)
+STAGE = get_system("fusion").stage
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +127,7 @@ PREPARATIONS = {
 @pytest.mark.parametrize("name", PREPARATIONS)
 def test_answers_and_vectors_equal_those_of_an_empty_cache(name, corpus, cold, tmp_path):
     PREPARATIONS[name](corpus, tmp_path)
-    answers, vectors = ask(corpus, tmp_path, threads=4), read_vectors(tmp_path)
+    answers = ask(corpus, tmp_path, threads=4)
+    vectors = read_vectors(tmp_path)
     assert answers == cold[0]
     assert vectors | cold[1] == vectors

@@ -35,7 +35,8 @@ def build(name):
 
 
 def read_pairs(inputs, batch):
-    query, document = inputs[f"{batch}.query_ids"], inputs[f"{batch}.doc_ids"]
+    query = inputs[f"{batch}.query_ids"]
+    document = inputs[f"{batch}.doc_ids"]
     return query.clamp(min=0), query >= 0, document.clamp(min=0), document >= 0
 
 
@@ -63,7 +64,8 @@ def test_scores_do_not_depend_on_the_batch(name, batch, padded):
 def test_cls_similarities_and_histograms(name, batch):
     ranker, inputs, expected = build(name)
     query, query_mask, document, document_mask = read_pairs(inputs, batch)
-    encoded, rows = ranker.encoder(query, query_mask, document, document_mask), AS_IF_ALONE[batch]
+    encoded = ranker.encoder(query, query_mask, document, document_mask)
+    rows = AS_IF_ALONE[batch]
     assert_close(encoded.cls[rows], expected[f"{batch}.cls_f64"][rows], 1e-6)
     if name == "vanilla_bert" or batch == "split":
         return

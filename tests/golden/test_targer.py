@@ -20,7 +20,8 @@ def build(name):
     config = TARGER.Config(17, tags, 102, 10, 5, filters=4, cell=CELLS[name], hidden=12)
     network = TARGER(config).double().eval()
     network.load_state_dict({map_weight_name(key): value for key, value in weights.items()})
-    ids, mask = inputs["word_ids"], inputs["mask"].bool()
+    ids = inputs["word_ids"]
+    mask = inputs["mask"].bool()
     words = torch.arange(ids.numel()).view_as(ids)  # each token distinct
     texts = (ids.flatten(), inputs["char_ids"].flatten(0, 1), words, mask)
     return network, texts, inputs["tag_ids"], expected

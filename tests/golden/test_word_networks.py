@@ -56,7 +56,8 @@ def knrm():
 
 def test_knrm_scores_and_features(knrm):
     network, inputs, expected = knrm
-    query, document = convert_ids(inputs["query_ids"]), convert_ids(inputs["doc_ids"])
+    query = convert_ids(inputs["query_ids"])
+    document = convert_ids(inputs["doc_ids"])
     assert_close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
     masks = get_known_mask(*query), get_known_mask(*document)
@@ -84,7 +85,8 @@ def test_gru_scores_and_vectors():
         for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             state[f"{ours}.{part}_l0"] = weights[f"gru.{theirs}.{part}"]
     network = build(GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)), weights, **state)
-    query, document = convert_ids(inputs["query_ids"]), convert_ids(inputs["doc_ids"])
+    query = convert_ids(inputs["query_ids"])
+    document = convert_ids(inputs["doc_ids"])
     scores = network(*query, *document)
     assert_close(scores[:6], expected["score_unpadded_f64"])
     assert scores.isfinite().all()
@@ -147,7 +149,8 @@ def test_conv_knrm_scores_and_features():
     assert_close(features[0][:, :21], expected["features_f64"][:, :21])
 
 
-SNRM_NAMES, SNRM_TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
+SNRM_NAMES = ("snrm", "snrm_hourglass")
+SNRM_TEXTS = ("query", "doc1", "doc2")
 
 
 def convert_snrm_ids(golden):

@@ -227,7 +227,8 @@ def run_as_user(action):
 def test_users_share_a_directory(tmp_path):
     for path in (tmp_path, *list(tmp_path.parents)[:3]):
         path.chmod(0o755 | path.stat().st_mode)
-    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs = tmp_path / "theirs"
+    ours = tmp_path / "ours"
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
     assert run_as_user(lambda: check_contents(theirs, 3)) == 0
@@ -320,7 +321,8 @@ def test_file_system_without_locks(tmp_path, monkeypatch):
 
 def read_for(seconds, directory, seed):
     """Read and build entries, of which some are deleted or damaged, for some time."""
-    rng, end = random.Random(seed), time.monotonic() + seconds
+    rng = random.Random(seed)
+    end = time.monotonic() + seconds
     cache = Cache(directory)
     while time.monotonic() < end:
         key = str(rng.randrange(4))

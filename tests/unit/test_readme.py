@@ -61,7 +61,8 @@ def list_anchors(text):
 
 @pytest.mark.parametrize("name", READMES)
 def test_readme_links_exist(name):
-    text, folder = read(name), (ROOT / name).parent
+    text = read(name)
+    folder = (ROOT / name).parent
     for link in re.findall(r"\]\((?!https://)([^)]+)\)", text):
         path, _, anchor = link.partition("#")
         file = folder / path if path else ROOT / name

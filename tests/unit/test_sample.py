@@ -13,7 +13,8 @@ from tests.conftest import REAL_DATA, SAMPLE
 
 
 def test_sample_is_judged_and_has_ids_from_its_texts():
-    corpus, qrels = Dataset(SAMPLE).documents, read_qrels(SAMPLE.parent / "sample.qrels")
+    corpus = Dataset(SAMPLE).documents
+    qrels = read_qrels(SAMPLE.parent / "sample.qrels")
     docnos, hashed_count = find_mismatched_ids(corpus)
     assert (len(docnos), hashed_count) == (0, len(corpus))
     # texts too short for the collection

@@ -65,7 +65,8 @@ def test_workers_use_a_shared_cache_directory(tmp_path):
     def make_shard(index):
         return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
 
-    shards, function = [make_shard(index) for index in range(3)], operator.methodcaller("upper")
+    shards = [make_shard(index) for index in range(3)]
+    function = operator.methodcaller("upper")
     parts = Parts(tmp_path / "kept")
     content = compute_shards(function, shards, parts, RemoteEngine(), CPU, "texts", "texts")
     text.unlink()  # all results are cached

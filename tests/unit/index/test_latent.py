@@ -58,7 +58,8 @@ def index(checkpoint, premises, small_shards, tmp_path):
 def vectors(checkpoint, premises):
     """Return the vectors of all topics and of all documents, each as an array (texts, latent
     terms)."""
-    encode, tokeniser = checkpoint.network.encode, checkpoint.tokeniser
+    encode = checkpoint.network.encode
+    tokeniser = checkpoint.tokeniser
     with torch.no_grad():
         queries = [encode(*pad([tokeniser.encode_query(query)])) for query in TOPICS["query"]]
         documents = encode(*pad([tokeniser.encode_premise(premise) for premise in premises]))

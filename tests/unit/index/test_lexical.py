@@ -31,7 +31,8 @@ def build_index(directory, documents=DOCUMENTS, settings=UNSTEMMED):
 
 @pytest.mark.usefixtures("small_shards")
 def test_index_counts_terms(tmp_path):
-    index, analyser = build_index(tmp_path), TermAnalyser("none")
+    index = build_index(tmp_path)
+    analyser = TermAnalyser("none")
     texts = DOCUMENTS["conclusion"] + " " + DOCUMENTS["premise"]
     counts = [Counter(analyser.analyse(text)) for text in texts]
     total = sum(counts, Counter())

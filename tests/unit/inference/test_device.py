@@ -18,7 +18,8 @@ from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
 from tests.conftest import needs_bfloat16
 
-CPU, GPU = "cpu", "cuda"
+CPU = "cpu"
+GPU = "cuda"
 PRINT_TF32 = "print(torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)"
 
 
@@ -74,7 +75,8 @@ def test_threads_without_torch_follow_the_environment(setting, expected, monkeyp
     assert count_threads() == expected
 
 
-NONE, V1 = "max 100000", "cpu.cfs_quota_us"
+NONE = "max 100000"
+V1 = "cpu.cfs_quota_us"
 
 
 @pytest.mark.parametrize(("memberships", "quotas", "expected"), [

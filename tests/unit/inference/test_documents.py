@@ -49,7 +49,8 @@ def score(checkpoint, directory, candidates=CANDIDATES):
 
 
 def test_candidates_are_scored_in_order(knrm, tmp_path):
-    queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
+    queries = dict(TOPICS.to_numpy().tolist())
+    premises = dict(CORPUS.to_numpy().tolist())
     expected = [
         float(score_texts(knrm, [(queries[qid], premises[docno])])[0])
         for qid, docno in CANDIDATES.to_numpy()
@@ -125,7 +126,8 @@ def checkpoint():
 def enrich(checkpoint, directory, count=600):
     """Enrich the first `count` documents of the collection and return the loader of their term
     frequencies."""
-    store, text_of = Parts(directory), dict(zip(DOCNOS, TEXTS, strict=True))
+    store = Parts(directory)
+    text_of = dict(zip(DOCNOS, TEXTS, strict=True))
     return enrich_collection(
         DOCNOS[:count],
         lambda docnos: [text_of[d] for d in docnos],

@@ -87,7 +87,8 @@ def test_scores_equal_float64_for_any_batch(size):
 
 
 # each document in one chunk
-QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]
+QUERIES = [[], *generate_texts(1, 7, 10)]
+DOCUMENTS = [*generate_texts(2, 6, 17), [], [5]]
 
 
 def score_with_transformers(ranker, queries):
@@ -100,7 +101,8 @@ def score_with_transformers(ranker, queries):
     linear.load_state_dict(ranker.linear.state_dict())
     scores = []
     for query, document in zip(queries, DOCUMENTS, strict=True):
-        first, second = [2, *query, 3], [*document, 3]
+        first = [2, *query, 3]
+        second = [*document, 3]
         document_start = QUERY_LENGTH + 1
         positions = [
             *range(len(first) - 1),

@@ -16,7 +16,8 @@ from tests.conftest import PREMISE, argv, make_argument
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
 EXTRA_LINE = ["3 Q0 a1 3 0.5 me-knrm"]  # TIRA requires at least five lines
-TOPICS, CORPUS = ["1", "2", "3"], {"a1", "a2", "a3"}
+TOPICS = ["1", "2", "3"]
+CORPUS = {"a1", "a2", "a3"}
 
 
 def find_issues(tmp_path, lines):

@@ -23,7 +23,8 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path):
     row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8}
     row |= {"rank": 1, "score": 2.0}
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
-    corpus, dataset = Dataset(tmp_path, has_topics=False), Dataset(tmp_path)
+    corpus = Dataset(tmp_path, has_topics=False)
+    dataset = Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
 

@@ -19,7 +19,8 @@ from aragorn.search.terminal import print_results
 from aragorn.text.normalisation import sanitise
 from tests.conftest import ParsedPage
 
-SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", ("bm25",))
+SITE = SiteSettings("sample", ["bm25"], ["zoos?"])
+PARAMS = PageParams("zoos?", ("bm25",))
 
 
 def make_hit(text, stance):

@@ -107,8 +107,10 @@ class FakeEncoder:
     """Quick substitute for SBERT's encoding of texts, which blocks while `is_open` is not set."""
 
     def __init__(self):
-        self.is_open, self.is_entered = Event(), Event()
-        self.texts, self._lock = [], Lock()
+        self.is_open = Event()
+        self.is_entered = Event()
+        self.texts = []
+        self._lock = Lock()
         self.is_open.set()
 
     def __call__(self, checkpoint, input_type, device, texts):

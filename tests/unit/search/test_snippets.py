@@ -42,7 +42,8 @@ def test_distinct_terms_outweigh_the_number_of_matches():
 
 def test_matches_are_index_terms():
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
-    analyser, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
+    analyser = TermAnalyser("porter")
+    weights = {"zoo": 1.0, "anim": 1.0}
     expected = ["Zoo’s", "ZOOS", "animal", "zoo"]
     assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == expected
     assert get_snippet_texts(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[
@@ -81,7 +82,8 @@ def get_texts_and_labels(retrieval, docno, highlights):
 
 
 def test_deepct_highlights_words_by_weight_except_urls(make_retrieval):
-    retrieval, stage = make_retrieval(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
+    retrieval = make_retrieval(SAMPLE)
+    stage = SYSTEMS["deepct_dirichlet"].stage
     docno = "S89c1bfbf-A55b19fa0"
     highlights = compute_highlights(stage, retrieval.collection, docno)
     pairs = get_texts_and_labels(retrieval, docno, highlights)
@@ -96,7 +98,8 @@ def test_deepct_highlights_words_by_weight_except_urls(make_retrieval):
 
 
 def test_words_are_located_in_texts_with_urls():
-    text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
+    text = "See http://the-zoo.example/cage the zoo. A cage."
+    passage = "See   the zoo."
     spans = ((0, 3), (6, 9), (10, 13))
     words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in spans]
     second_words = [TokenAnnotation("cage", 2, 6, 1.0)]

@@ -59,7 +59,8 @@ def test_stale_directory_in_output_is_removed(tmp_path):
 @pytest.mark.parametrize("is_fallback", [False, True], ids=["system", "fallback"])
 def test_work_directories_of_living_processes_remain(is_fallback, tmp_path, monkeypatch):
     """Kill one of two processes; the next one removes its directory only."""
-    temp_dir, output = tmp_path / "tmp", tmp_path / "out"
+    temp_dir = tmp_path / "tmp"
+    output = tmp_path / "out"
     for directory in (temp_dir, output):
         directory.mkdir()
     parent = output if is_fallback else temp_dir
@@ -185,7 +186,8 @@ def read_verified_content(directory):
 
 
 def test_directory_always_exists_during_rewrite(directory):
-    done, states = threading.Event(), list[bool]()
+    done = threading.Event()
+    states = list[bool]()
     watcher = threading.Thread(
         target=lambda: [states.append(directory.is_dir()) for _ in iter(done.is_set, True)]
     )
@@ -203,7 +205,8 @@ def test_directory_always_exists_during_rewrite(directory):
 def test_kill_during_rewrite_keeps_the_old_directory(directory, rename_count, monkeypatch):
     """Interrupt before or between the two renames that replace a directory if the file system
     cannot exchange two."""
-    replace, renames = Path.replace, itertools.count()
+    replace = Path.replace
+    renames = itertools.count()
 
     def replace_or_stop(path, target):
         if path.is_dir() and next(renames) == rename_count:
@@ -257,7 +260,8 @@ def write(files, name):
 
 def test_manifest_that_is_a_link_is_replaced(tmp_path):
     inputs = {"corpus": "1"}
-    directory, victim = tmp_path / "tables", tmp_path / "victim"
+    directory = tmp_path / "tables"
+    victim = tmp_path / "victim"
     write(RecordedFiles(directory, inputs), "first")
     content = (directory / MANIFEST).rename(victim).read_text()
     (directory / MANIFEST).symlink_to(victim)

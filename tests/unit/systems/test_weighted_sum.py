@@ -163,7 +163,8 @@ def test_sums_of_scaled_scores_match_hand_computed_values():
         [("2", "a"), ("1", "c"), ("1", "a"), ("1", "b"), ("1", "x")], columns=["qid", "docno"]
     )
     scores = MIN_MAX.score(MIN_MAX.normalise(merge_scores(pairs, rankings), pairs))
-    knrm, gru = 0.5, -0.125
+    knrm = 0.5
+    gru = -0.125
     # ranked by neither, gru, both, knrm and neither; scores of one are clipped
     expected = [0.25, 0.25 + gru, 0.25 + knrm * 0.5 + gru * 0.4, 0.25 + knrm, 0.25]
     assert scores.tolist() == pytest.approx(expected)

@@ -113,7 +113,8 @@ def test_word_tokeniser_normalises_unicode():
 @pytest.mark.parametrize("token", ["[SEP]", "[MASK]"])
 @pytest.mark.parametrize("checkpoint", ["vanilla_bert", "sbert", "deepct"])
 def test_special_tokens_in_texts_are_text(checkpoint, token):
-    directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
+    directory = CHECKPOINT_DIR / checkpoint
+    text = f"zoos {token} are cruel"
     tokenizer = load_tokenizer(directory)
     reader = WordPieceTokeniser.load(directory, MaxLengths(20, 60))
     [passage] = WordPiecePassageTokeniser(tokenizer, 220, 320).split(text)

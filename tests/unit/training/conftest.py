@@ -50,10 +50,12 @@ def sample_sentence(rng):
 def write_bws(directory, pairs_per_topic=10):
     """Write a BWS file in which the similarity of a pair is its number of distinct common words /
     6; return its path."""
-    rng, lines = np.random.default_rng(1), [",".join(sentence_pairs.BWS_HEADER)]
+    rng = np.random.default_rng(1)
+    lines = [",".join(sentence_pairs.BWS_HEADER)]
     for topic in (topic for topics in sentence_pairs.CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(pairs_per_topic):
-            first, second = sample_sentence(rng), sample_sentence(rng)
+            first = sample_sentence(rng)
+            second = sample_sentence(rng)
             similarity = len({*first.split()} & {*second.split()}) / 6
             lines.append(
                 f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}'
@@ -70,7 +72,8 @@ def write_mrpc(directory, train=66, test=24):
     Two test pairs share a sentence with a training pair; two other test pairs share a sentence with
     each other.
     """
-    rng, files = np.random.default_rng(2), [directory / file for file in sentence_pairs.MRPC_FILES]
+    rng = np.random.default_rng(2)
+    files = [directory / file for file in sentence_pairs.MRPC_FILES]
     texts = [
         (sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}')
         for row in range(train + test)

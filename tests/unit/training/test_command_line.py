@@ -88,7 +88,8 @@ def test_undecodable_names_are_written_escaped(tmp_path, capsys, caplog):
         tmp_path / "d\udcff",
         {f"{name}.txt": run for name in names} | {"q\udcfc.qrels": "1 0 a 1\n1 0 x 0\n"},
     )
-    tables, directory = tmp_path / "t\udcff", str(files)
+    tables = tmp_path / "t\udcff"
+    directory = str(files)
     flags = [
         "-o",
         str(tables),

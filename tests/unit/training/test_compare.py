@@ -32,7 +32,8 @@ def test_unrecorded_candidates_differ_from_the_default():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_networks_differ_from_their_recipes_in_the_candidates_only(name):
-    stored, recipe = read_json(CHECKPOINT_DIR / name / PROVENANCE)["recipe"], load_recipe(name)
+    stored = read_json(CHECKPOINT_DIR / name / PROVENANCE)["recipe"]
+    recipe = load_recipe(name)
     changes = list_recipe_changes(stored, recipe.to_provenance())
     assert {change.split()[0] for change in changes} <= {"validation.pool", "validation.rule"}
     as_stored = replace(recipe, validation=read_candidate_settings(stored))

@@ -18,7 +18,8 @@ def build_argument(rng, quality):
 def write_ukp(directory, debates=16, arguments=5):
     """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and
     line breaks are <br/>."""
-    rng, folder = np.random.default_rng(3), directory / UKP.folder
+    rng = np.random.default_rng(3)
+    folder = directory / UKP.folder
     folder.mkdir(parents=True)
     for debate in range(debates):
         for stance in ("yes-", "no"):
@@ -35,7 +36,8 @@ def write_ukp(directory, debates=16, arguments=5):
 def write_ibm(directory, arguments=4):
     """Write two IBM lists per debate, in which higher ranks are better and fields that contain
     quotation marks are quoted."""
-    rng, folder = np.random.default_rng(4), directory / IBM.folder
+    rng = np.random.default_rng(4)
+    folder = directory / IBM.folder
     folder.mkdir(parents=True)
     for debate in IBM_DEBATES:
         for stance in ("PRO", "CON"):
@@ -53,9 +55,11 @@ def write_ibm(directory, arguments=4):
 def write_webis(directory, topics=6, arguments=8):
     """Write, for each topic, judged texts (the first is no argument) and three rankings, each with
     one text twice."""
-    rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
+    rng = np.random.default_rng(5)
+    folder = directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
-    questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
+    questions = [webis_argquality.TOPIC_HEADER]
+    texts = [webis_argquality.ARGUMENT_HEADER]
     ranking = [webis_argquality.RANKING_HEADER]
     for topic in range(1, topics + 1):
         questions.append(

@@ -153,7 +153,8 @@ def test_disjoint_splits_have_published_sizes(task, sizes, published, tmp_path):
 
 
 def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
-    data, work = tmp_path / "data", tmp_path / "work"
+    data = tmp_path / "data"
+    work = tmp_path / "work"
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
     assert main(command) == 3

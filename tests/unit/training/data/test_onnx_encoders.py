@@ -18,7 +18,8 @@ from aragorn_training.data.onnx_encoders import (
     find_package_folder,
 )
 
-PAIR_ENCODER, TEXT_ENCODER = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
+PAIR_ENCODER = "ms-marco-MiniLM-L-12-v2"
+TEXT_ENCODER = "bge-small-en-v1.5"
 # class, number of quantised matrices, weights that are not in the file
 NETWORKS = {
     PAIR_ENCODER: (BertForSequenceClassification, 77, set()),
@@ -55,7 +56,8 @@ def test_weights_are_dequantised_and_repaired(name, tmp_path):
             assert np.array_equal(value.numpy(), stored[parameter].astype(np.float32))
 
     weights, provenance = (folder / file for file in ("model.safetensors", "provenance.json"))
-    content, modified = weights.read_bytes(), provenance.stat().st_mtime_ns
+    content = weights.read_bytes()
+    modified = provenance.stat().st_mtime_ns
     assert convert_encoder(name, tmp_path) == folder
     assert provenance.stat().st_mtime_ns == modified  # a complete folder is not rewritten
     weights.write_bytes(content[:-1] + b"x")

@@ -81,7 +81,8 @@ def simulate_task(seed):
     rows = []
     judgments = []
     for topic in map(str, range(1, 13)):
-        judged, grades = rng.choice(documents, 40, replace=False), rng.integers(-2, 7, 40)
+        judged = rng.choice(documents, 40, replace=False)
+        grades = rng.integers(-2, 7, 40)
         if topic != "11":  # unjudged topic
             judgments += [
                 (topic, docno, int(grade)) for docno, grade in zip(judged, grades, strict=True)

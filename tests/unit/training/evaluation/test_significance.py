@@ -16,7 +16,8 @@ from tests.conftest import format_run_lines
 
 
 def test_randomisation_test_equals_enumeration():
-    base, run = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.3]), np.array([0.4, 0.5, 0.6, 0.8, 0.9, 0.7])
+    base = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.3])
+    run = np.array([0.4, 0.5, 0.6, 0.8, 0.9, 0.7])
     differences = run - base
     means = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
     exact = np.mean([mean >= abs(differences.mean()) - 1e-12 for mean in means])

@@ -68,13 +68,17 @@ def get_gradients(ranker):
     ("name", "batch_size"), [*((name, 8) for name in list_rankers()), ("knrm", 5), ("knrm", 1)]
 )
 def test_gradients_of_ranks_average_to_those_of_the_batch(name, batch_size):
-    rows, ranker = np.arange(batch_size), build_for_training(name)
+    rows = np.arange(batch_size)
+    ranker = build_for_training(name)
     loss = SINGLE_PROCESS.backward(ranker, PairTask(), rows, 3)
-    expected, losses, total = get_gradients(ranker), [], dict[str, Tensor]()
+    expected = get_gradients(ranker)
+    losses = []
+    total = dict[str, Tensor]()
     for rank in range(3):
         ranker.zero_grad()
         processes = DistributedProcesses()
-        processes.rank, processes.world_size = rank, 3
+        processes.rank = rank
+        processes.world_size = 3
         losses.append(processes.backward(ranker, PairTask(), rows, 2))
         for parameter, value in get_gradients(ranker).items():
             # the average of three processes

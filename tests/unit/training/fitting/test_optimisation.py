@@ -80,7 +80,8 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps):
     table = nn.Embedding(6, 1, sparse=True)
     optimiser = LazyAdam(table.parameters(), lr=0.1)
     expected = table.weight.detach().double().flatten()
-    means, squares = torch.zeros(6, dtype=torch.double), torch.zeros(6, dtype=torch.double)
+    means = torch.zeros(6, dtype=torch.double)
+    squares = torch.zeros(6, dtype=torch.double)
     for step, lookups in enumerate(steps, 1):
         rows, values = (torch.tensor(column) for column in zip(*lookups, strict=True))
         (table(rows).flatten() * values).sum().backward()

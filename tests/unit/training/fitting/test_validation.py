@@ -33,7 +33,8 @@ def test_stratify_spreads_neighbours_over_all_lists(count, size):
     lists = stratify(scores, size)
     assert len(lists) == -(-len(scores) // size)
     assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
-    sizes, ordered = [len(items) for items in lists], np.sort(scores)
+    sizes = [len(items) for items in lists]
+    ordered = np.sort(scores)
     assert max(sizes) - min(sizes) <= 1
     for index in range(min(sizes)):
         neighbours = ordered[index * len(lists) : (index + 1) * len(lists)]
@@ -111,7 +112,8 @@ class LookupNetwork(SNRM):
     encode_batch = encode
 
 
-X, Y = [1.0, 0], [0, 1.0]
+X = [1.0, 0]
+Y = [0, 1.0]
 POSITIVES = [X, [0.9, 0], [0.8, 0], [0.7, 0], Y]  # the last shares no latent term with the query
 # the second ties with the fourth positive, at rank 13
 TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]

@@ -61,7 +61,8 @@ def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool():
     assert [len(sample) for sample in samples] == [2 + 3] * 2
     settings = FitSettings(unjudged_per_topic=3)
     order = np.random.default_rng(0).permutation(len(PAIRS))
-    labels, first = learners.label_pairs(PAIRS, [JUDGED], settings), PAIRS["qid"] == "1"
+    labels = learners.label_pairs(PAIRS, [JUDGED], settings)
+    first = PAIRS["qid"] == "1"
     shuffled = PAIRS.iloc[order].reset_index(drop=True)
     np.testing.assert_array_equal(learners.label_pairs(shuffled, [JUDGED], settings), labels[order])
     np.testing.assert_array_equal(
@@ -127,7 +128,8 @@ def test_ranknet_takes_hand_computed_steps():
 
 
 def test_lambdamart_splits_between_better_and_worse_documents():
-    features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
+    features = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5
+    grades = [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
     tree = learners.fit_lambdamart(
         build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0
@@ -138,7 +140,8 @@ def test_lambdamart_splits_between_better_and_worse_documents():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_are_deterministic_and_use_fractional_labels(name):
-    learner, examples = LEARNERS[name], build_pool().build_training_set()
+    learner = LEARNERS[name]
+    examples = build_pool().build_training_set()
     scores = learner(examples).score(examples.features)
     assert len(set(scores.round(9))) > 30
     order = np.arange(len(examples.labels))
@@ -157,7 +160,8 @@ def test_learners_are_deterministic_and_use_fractional_labels(name):
 
 
 def test_bootstrap_samples_surround_the_weight():
-    pool, learner = build_pool(), partial(learners.fit_ridge, alpha=1.0)
+    pool = build_pool()
+    learner = partial(learners.fit_ridge, alpha=1.0)
     weights = learner(pool.build_training_set()).weights
     assert weights["relevance"] > 10 * max(abs(weights[name]) for name in FEATURES[1:])
     samples = np.array([learner(sample).weights["relevance"] for sample in pool.bootstrap(50)])
@@ -220,7 +224,8 @@ def test_regression_is_least_squares_over_scaled_scores():
 
 
 def test_cross_validated_scores_hold_out_the_fold():
-    scores, folds = simulate_scores(20), assign_folds(20)
+    scores = simulate_scores(20)
+    folds = assign_folds(20)
     held_out_scores = score_held_out_queries(scores, non_negative=False)
     is_tested = folds == folds[0]
     model, _ = fit_weighted_sum(

@@ -99,7 +99,8 @@ def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures):
     assert rows["BM25 over the same premises, untrained"][3] == "82.72 (random candidates)"
     assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
     validation = figures[figures["measure"] == "MAP@20"].set_index(["item", "row"])
-    published, drawn = "Table 4.2, published epochs and rates", "Table 4.2, random candidates"
+    published = "Table 4.2, published epochs and rates"
+    drawn = "Table 4.2, random candidates"
     for system, key in {
         "KNRM, random candidates": (drawn, "KNRM: random, collection"),
         "BERT + DRMM, split candidates": (published, "DRMM BERT"),
@@ -155,7 +156,8 @@ def test_gains_and_best_networks_are_those_of_the_tables(figures):
     gains = [figure for figure in rows if figure["item"] == "Tables 5.4 to 5.15: gains"]
     assert len(gains) == 60
     for index, gain in enumerate(gains):
-        name, measure = f"Table 5.{4 + index // 5}", gain["measure"]
+        name = f"Table 5.{4 + index // 5}"
+        measure = gain["measure"]
         original, enriched = (
             table[name, row, measure] for row in ("args.me", "With pools, topics and conclusions")
         )

@@ -93,7 +93,8 @@ def test_frozen_blocks_neither_train_nor_drop_out(encoder, frozen, trainable, co
 def test_shared_frozen_layers_encode_each_text_once(encoder, pairs, tmp_path, bfloat16):
     training = replace(COSINE, learning_rate=0.001, bfloat16=bfloat16)
     before = networks.score_pairs(networks.build_network(encoder, training, 0, CPU), pairs)
-    shared, computed_lengths = networks.build_frozen_layers(encoder, training, CPU), list[int]()
+    shared = networks.build_frozen_layers(encoder, training, CPU)
+    computed_lengths = list[int]()
     shared.layers[1].register_forward_hook(
         lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1])
     )
@@ -235,7 +236,8 @@ def test_validator_metrics_match_brute_force_and_fit(prepared_work_dir, train, e
 
 
 def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
-    recipe, teacher = load_recipe(recipe_file), str(other_encoder)
+    recipe = load_recipe(recipe_file)
+    teacher = str(other_encoder)
     experiment = build_experiment(work_dir, recipe)
     fine_tuned = build_experiment(work_dir, recipe, teacher_encoder=teacher)
     zero_shot = build_experiment(work_dir, recipe, teacher_encoder=teacher, train_teacher=False)

@@ -129,7 +129,8 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial):
 
 
 def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial, tmp_path, monkeypatch):
-    source, target = make_trial("bws_cross"), make_trial("mrpc")
+    source = make_trial("bws_cross")
+    target = make_trial("mrpc")
     trained = []
     monkeypatch.setattr(
         Trial, "_train", lambda self, training, pairs, seeds_dir: trained.append(pairs)
@@ -180,7 +181,8 @@ def test_summary_has_means_over_repetitions():
 
 
 def test_graded_labels_are_evaluated_by_spearman():
-    gold, scores = build_gold(is_binary=False), np.array([1.0, 2.0, 3.0, 5.0, 4.0])
+    gold = build_gold(is_binary=False)
+    scores = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
     assert metrics.compute_dev_metric(gold, scores) == pytest.approx(90)
     assert metrics.compute_metrics(gold, scores, scores) == pytest.approx((90, -90))
     # overlaps 1, 1/3, 0, 1, 1/2
@@ -203,7 +205,8 @@ def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold():
 
 
 def test_partial_auc_is_half_for_a_random_order_and_one_for_a_perfect_one():
-    labels, order = np.array([1, 1] + [0] * 40), -np.arange(42.0)
+    labels = np.array([1, 1] + [0] * 40)
+    order = -np.arange(42.0)
     assert metrics.compute_partial_auc(labels, order) == 1
     assert metrics.compute_partial_auc(labels, np.zeros(42)) == pytest.approx(0.5)
     half = np.concatenate(

@@ -24,7 +24,8 @@ SAMPLE_MAP = {
 
 
 def test_sample_has_known_values_with_each_pool_and_rule(tmp_path):
-    work, output = tmp_path / "work", tmp_path / "candidates.csv"
+    work = tmp_path / "work"
+    output = tmp_path / "candidates.csv"
     assert main(["prepare", "pairs", "-i", str(SAMPLE_INPUT), "--work-dir", str(work)]) == 0
     flags = argv("--work-dir", work, "--checkpoints", CHECKPOINT_DIR, "--device cpu -o", output)
     for name in reversed(SAMPLE_MAP):  # one after the other, which keeps the rows of the others

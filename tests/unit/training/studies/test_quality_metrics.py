@@ -21,7 +21,8 @@ def build_table(scores, words, topic="ants"):
 
 def test_metrics_match_hand_computed_values():
     # dense ranks 1 3 2 3, ranked as 3 2 3 1
-    labels, scores = [0.1, 0.4, 0.2, 0.4], np.array([1.0, 4.0, 3.0, 2.0])
+    labels = [0.1, 0.4, 0.2, 0.4]
+    scores = np.array([1.0, 4.0, 3.0, 2.0])
     values = metrics.evaluate_by_topic(build_table(labels, [4, 3, 2, 1]), scores).loc[
         ("ukp", "ants")
     ]

@@ -60,7 +60,8 @@ def make_runner(name, tables):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_split_no_debate(name, tables):
-    setting, runner = SETTINGS[name], make_runner(name, tables)
+    setting = SETTINGS[name]
+    runner = make_runner(name, tables)
     assert len(runner.folds) == setting.n_folds
     tested = np.zeros(len(runner.table), dtype=int)
     for fold in range(setting.n_folds):
@@ -97,14 +98,16 @@ def test_cells_are_ordered_by_seed():
 
 
 def test_scores_of_the_test_folds_are_combined(tables):
-    runner, rng = make_runner("ukp", tables), np.random.default_rng(0)
+    runner = make_runner("ukp", tables)
+    rng = np.random.default_rng(0)
     fold_scores = [rng.normal(fold, fold + 1, len(runner.table)) for fold in range(4)]
     plain, standardised = (
         runner.combine_test_scores(fold_scores, is_standardised)
         for is_standardised in (False, True)
     )
     for fold, scores in enumerate(fold_scores):
-        test, train = runner.mask_split(fold, "test"), scores[runner.mask_split(fold, "train")]
+        test = runner.mask_split(fold, "test")
+        train = scores[runner.mask_split(fold, "train")]
         assert plain[test] == pytest.approx(scores[test])
         assert standardised[test] == pytest.approx((scores[test] - train.mean()) / train.std())
     transfer = make_runner("ukp_transfer", tables)

@@ -83,7 +83,8 @@ def test_semantic_pairs_match_hand_computed_values():
 
 def test_random_pairs_are_all_pairs_within_topics(sentences):
     pairs = sampling.sample_random_pairs(sentences, 10**6, rng(0)).tolist()
-    gold, topics = sentences.gold.tolist(), sentences.topics
+    gold = sentences.gold.tolist()
+    topics = sentences.topics
     assert pairs == [
         [i, j]
         for i in range(60)
@@ -105,7 +106,8 @@ def sample_labels(seed, mean, n):
 
 
 def test_density_mask_approximates_the_gold_distribution():
-    gold, scores = sample_labels(0, 0.5, 800), sample_labels(1, 0.3, 20_000)
+    gold = sample_labels(0, 0.5, 800)
+    scores = sample_labels(1, 0.3, 20_000)
     mask = sampling.draw_density_mask(scores, gold, rng(2))
     assert 100 < mask.sum() < 20_000
     assert ks_2samp(scores[mask], gold).statistic < 0.75 * ks_2samp(scores, gold).statistic
@@ -117,7 +119,8 @@ def test_density_mask_approximates_the_gold_distribution():
 
 
 def test_retention_is_the_ratio_of_densities():
-    gold, scores = sample_labels(0, 0.6, 800), sample_labels(1, 0.4, 5000)
+    gold = sample_labels(0, 0.6, 800)
+    scores = sample_labels(1, 0.4, 5000)
     expected = np.minimum(1, gaussian_kde(gold)(scores) / gaussian_kde(scores)(scores))
     assert sampling.estimate_retention(scores, gold) == pytest.approx(expected, abs=0.01)
     assert (
@@ -127,9 +130,11 @@ def test_retention_is_the_ratio_of_densities():
 
 @pytest.mark.parametrize(("positive", "negative"), [(2, 1), (1, 3), (5, 4)])
 def test_class_ratio_mask_keeps_positives_and_the_gold_ratio(positive, negative):
-    scores, gold = rng(0).beta(0.3, 3, 4000), np.repeat([1.0, 0.0], [30 * positive, 30 * negative])
+    scores = rng(0).beta(0.3, 3, 4000)
+    gold = np.repeat([1.0, 0.0], [30 * positive, 30 * negative])
     mask = sampling.draw_class_ratio_mask(scores, gold, rng(1))
-    positives, negatives = (scores >= 0.5).sum(), (mask & (scores < 0.5)).sum()
+    positives = (scores >= 0.5).sum()
+    negatives = (mask & (scores < 0.5)).sum()
     assert mask[scores >= 0.5].all()
     assert positives > 50
     assert abs(negatives - positives * negative / positive) <= 0.5
@@ -168,7 +173,9 @@ def steps(monkeypatch):
 
 @pytest.mark.parametrize("training", [TEACHER, pytest.param(STUDENT, marks=pytest.mark.slow)])
 def test_best_seed_equals_an_uninterrupted_run(training, encoder, tmp_path, steps):
-    setup, seeds, scores = make_setup(training, encoder), [11, 12, 13], list[float]()
+    setup = make_setup(training, encoder)
+    seeds = [11, 12, 13]
+    scores = list[float]()
 
     def measure_or_stop(model, max_calls=6):
         if len(scores) == max_calls:

@@ -64,7 +64,8 @@ def test_tuning_does_not_depend_on_held_out_judgments(
     retrieval = make_retrieval(judged_input, checkpoints=all_checkpoints_dir)
     prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
     qrels = judge(retrieval, 1)
-    topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
+    topics = sorted(qrels["qid"].unique())
+    recipe = read_recipe("fusion")
     is_training = np.array([True] * 3 + [False] * 5)
     mixed_qrels = qrels.assign(
         rel=qrels["rel"].where(qrels["qid"].isin(topics[:3]), 2 - qrels["rel"])

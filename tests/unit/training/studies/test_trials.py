@@ -51,7 +51,8 @@ def test_study_tabulates_curves_and_resumes(plan, work_dir, tmp_path, monkeypatc
             raise TrainingError("the loss is nan")
         train(name, *arguments)
 
-    train, output = trials.fit, tmp_path / "trials.csv"
+    train = trials.fit
+    output = tmp_path / "trials.csv"
     command = argv(
         "study trials", plan, "--work-dir", work_dir, "--device cpu --processes 1 -o", output
     )

@@ -28,7 +28,8 @@ def build_recipe(encoder, topic=True, **fields):
     settings = EncoderSettings(
         **{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields}
     )
-    network, task = {"dropout": 0.0, "topic": topic}, QualitySpec(("ukp",), list_size=4)
+    network = {"dropout": 0.0, "topic": topic}
+    task = QualitySpec(("ukp",), list_size=4)
     fields = {"network": network, "encoder": settings, "task": task, "training": TRAINING}
     return Recipe(ranker="tfr_bert", lengths=MaxLengths(20, 30), **fields)
 
@@ -36,7 +37,8 @@ def build_recipe(encoder, topic=True, **fields):
 def build_arguments(debates=6):
     """Build debates of two topics each, in which the score of an argument is its number of `topic`
     tokens."""
-    rng, rows = np.random.default_rng(debates), []
+    rng = np.random.default_rng(debates)
+    rows = []
     for topic in range(2 * debates):
         for index in range(7):
             count = rng.integers(0, 9)
@@ -92,6 +94,7 @@ def test_cached_frozen_layers_change_no_result(tmp_path, monkeypatch, topic, bfl
     )
     uncached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     # the loss ignores a common shift
-    change, difference = (uncached - before).std(), (cached - uncached).std()
+    change = (uncached - before).std()
+    difference = (cached - uncached).std()
     assert change > 0.005
     assert difference / change < (0.05 if bfloat16 else 1e-4)

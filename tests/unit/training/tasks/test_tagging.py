@@ -98,7 +98,9 @@ def test_majority_tagger_falls_back_to_the_overall_majority():
 
 
 MODEL_READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 6)
-ZOOS, ARE, CRUEL = 2, 3, 4
+ZOOS = 2
+ARE = 3
+CRUEL = 4
 PASSAGES = [
     passage
     for text in ("Zoos are what cruel people are", "cruel zoos", "are")
