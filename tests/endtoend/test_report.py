@@ -199,6 +199,15 @@ def test_report_of_one_run_and_of_another_input(copy, capsys):
     assert read_report(copy) == before
 
 
+def test_report_omits_judged_topics_that_the_input_lacks(copy):
+    docno = (copy / "qrels").read_text().split()[2]
+    with (copy / "qrels").open("a") as file:
+        file.write(f"99 0 {docno} 2\n")
+    assert report(copy) == 0
+    text = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', read_report(copy))[1]
+    assert {row["topic"].split()[0] for row in json.loads(text)["topics"]} == {"1", "2", "3"}
+
+
 def test_report_without_a_primary_run_needs_a_baseline(copy, capsys):
     select_runs(copy, "bm25", "gru")
     (copy / "selected" / "run.txt").unlink()

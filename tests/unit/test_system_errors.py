@@ -137,7 +137,7 @@ def test_only_errors_of_the_program_are_logged_with_a_traceback(
     def fail(*args):
         raise error
 
-    monkeypatch.setattr("aragorn.rank._write_run", fail)
+    monkeypatch.setattr("aragorn.rank.RunWriter._rank_and_write", fail)
     command = [*RANK, "-o", str(tmp_path / "out"), "-i", INPUT]
     with caplog.at_level(logging.ERROR):
         if has_traceback:

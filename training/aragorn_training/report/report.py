@@ -125,6 +125,7 @@ def _collect_data(
         topic.qid: (row, f"{topic.qid} {topic.title}") for row, topic in enumerate(topics, 1)
     }
     values = pd.concat([evaluation.list_values() for evaluation in evaluations])
+    values = values[values["qid"].isin(sections)]
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
     recall = compute_recall(runs, qrels)
     similarity = compare_rankings(runs)
