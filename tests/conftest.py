@@ -252,7 +252,7 @@ def build_tiny_tokenizer():
 
 
 def build_tiny_ranker(name, words, **fields):
-    """Build a tiny ranker and its tokeniser, of word pieces or with a vocabulary of `words`."""
+    """Build a tiny ranker and its tokeniser, of subwords or with a vocabulary of `words`."""
     ranker_class = get_ranker_class(name)
     if ranker_class.token_unit == "pieces":
         # if scores were almost equal, standardising would amplify rounding
@@ -363,10 +363,10 @@ def write_deepct(directory, name, seed=0):
     save_network(directory / name, TaggerCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 
-def write_targer(directory, name):
+def write_targer(directory, name, seed=0):
     """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
     others as O."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     tagger, reader = build_targer([*TOPIC_WORDS, *FILLERS[:10]])
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
