@@ -35,12 +35,12 @@ def load_mutations() -> list[Mutation]:
     mutations: list[Mutation] = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))[
         "mutation"
     ]
-    for number, mutation in enumerate(mutations, 1):
+    for index, mutation in enumerate(mutations, 1):
         file = ROOT / mutation["file"]
         count = file.read_text(encoding="utf-8").count(mutation["old"]) if file.is_file() else 0
         if count != 1:
             sys.exit(
-                f"mutation {number} ({mutation['consequence']}): `old` occurs {count} times in {mutation['file']}; fix it"
+                f"mutation {index} ({mutation['consequence']}): `old` occurs {count} times in {mutation['file']}; fix it"
             )
     return mutations
 
@@ -134,9 +134,9 @@ def main() -> int:
     )
     args = parser.parse_args()
     mutations = {
-        number: item
-        for number, item in enumerate(load_mutations(), 1)
-        if not args.only or number in args.only
+        index: item
+        for index, item in enumerate(load_mutations(), 1)
+        if not args.only or index in args.only
     }
     caught_count = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
@@ -144,12 +144,12 @@ def main() -> int:
         copy_checkout(copy)
         if failure := find_failure(copy, ["tests"]):
             sys.exit(f"{failure} fails without a mutation; correct the code or test first")
-        for number, mutation in mutations.items():
+        for index, mutation in mutations.items():
             failure = check_mutation(mutation, copy)
             caught_count += failure is not None
             result = f"caught by {failure}" if failure else f"SURVIVED: {mutation['consequence']}"
             print(
-                f"{number:>3}  {mutation['kind']:<21}  {mutation['file']:<48}  {result}", flush=True
+                f"{index:>3}  {mutation['kind']:<21}  {mutation['file']:<48}  {result}", flush=True
             )
     print(f"\n{caught_count} of {len(mutations)} mutations caught")
     return int(caught_count < MIN_CAUGHT * len(mutations))

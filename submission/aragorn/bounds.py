@@ -15,7 +15,7 @@ Count = Annotated[int, Meta(ge=1, le=1_000)]  # of parts that are built one by o
 KernelCount = Annotated[int, Meta(ge=2, le=1_000)]  # the exact match and at least one more
 LayerCount = Annotated[int, Meta(ge=1, le=100)]
 FrozenCount = Annotated[int, Meta(ge=-1, le=100)]  # -1: nothing is frozen
-Length = Annotated[int, Meta(ge=1, le=100_000)]  # words, word pieces or tokens
+Length = Annotated[int, Meta(ge=1, le=100_000)]  # words, subwords or tokens
 Share = Annotated[float, Meta(ge=0, le=1)]
 Scale = Annotated[int, Meta(ge=1, le=1_000_000)]
 Deviation = Annotated[float, Meta(ge=0, le=100)]

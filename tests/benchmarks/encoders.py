@@ -69,7 +69,7 @@ def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchma
 
 
 def _load_sentence_transformer(max_pieces: int) -> SentenceTransformer:
-    """Load the encoder of both checkpoints for texts of at most `max_pieces` word pieces."""
+    """Load the encoder of both checkpoints for texts of at most `max_pieces` subwords."""
     model = SentenceTransformer(
         str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True
     )

@@ -134,10 +134,10 @@ def test_processes_share_a_cache_directory(
 ):
     expected = read_files(complete.output)
     processes = []
-    for number in range(reader_count + 1):
-        ranking = Ranking(tmp_path / str(number), topics_and_corpus, all_checkpoints_dir)
+    for reader in range(reader_count + 1):
+        ranking = Ranking(tmp_path / str(reader), topics_and_corpus, all_checkpoints_dir)
         ranking.cache = tmp_path / "cache"
-        systems = KINDS if number == 0 else (KINDS[number % len(KINDS)], "sbert")
+        systems = KINDS if reader == 0 else (KINDS[reader % len(KINDS)], "sbert")
         arguments = ranking, systems, expected, seconds
         processes.append(
             multiprocessing.get_context("fork").Process(target=rank_repeatedly, args=arguments)

@@ -165,7 +165,7 @@ class TermCounter:
             tokens: Tokens of all documents, with END_OF_TEXT after each document.
             frequencies: Frequency of each token in its document (tokens,) int32; None: all 1.
         """
-        token_columns, distinct_tokens = _number(chain([END_OF_TEXT], tokens))
+        token_columns, distinct_tokens = _factorise(chain([END_OF_TEXT], tokens))
         token_columns = token_columns[1:]
         if frequencies is None:
             frequencies = np.ones_like(token_columns)
@@ -174,7 +174,7 @@ class TermCounter:
 
         terms = [(), *map(self._get_terms, distinct_tokens[1:])]
         # numbered within these documents first: the product is faster with fewer columns
-        term_columns, block_terms = _number(chain.from_iterable(terms))
+        term_columns, block_terms = _factorise(chain.from_iterable(terms))
         ends = np.cumsum([len(token_terms) for token_terms in terms])
         terms_by_token = _build_csr(
             np.ones_like(term_columns), term_columns, ends, len(block_terms)
@@ -189,11 +189,11 @@ class TermCounter:
         return _build_csr(term_counts.data, columns, term_counts.indptr[1:], n_columns)
 
 
-def _number(items: Iterable[T]) -> tuple[np.ndarray, list[T]]:
-    """Number items by first occurrence; return the number of each, and the distinct items."""
-    numbers = defaultdict[T, int]()
-    numbers.default_factory = numbers.__len__
-    return np.fromiter(map(numbers.__getitem__, items), np.int32), list(numbers)
+def _factorise(items: Iterable[T]) -> tuple[np.ndarray, list[T]]:
+    """Factorise items by first occurrence; return the index of each, and the distinct items."""
+    indices = defaultdict[T, int]()
+    indices.default_factory = indices.__len__
+    return np.fromiter(map(indices.__getitem__, items), np.int32), list(indices)
 
 
 def _build_csr(

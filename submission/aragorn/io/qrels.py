@@ -37,7 +37,7 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
     for line in read_trec_lines(file):
         if line.is_blank_or_comment:
             continue
-        location = f"line {line.number}"
+        location = f"line {line.line_number}"
         if len(line.fields) != 4:
             reason, fix = describe_field_count(line.fields, FORMAT, _has_grade)
             hint = recognise_format(line)
@@ -57,7 +57,7 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
                 f"{MAX_GRADE:g} in absolute value"
             )
             raise InputError(file, location, reason, f"{fix}{recognise_format(line)}")
-        yield Judgment(line.number, qid, iteration, docno, grade)
+        yield Judgment(line.line_number, qid, iteration, docno, grade)
 
 
 def _has_grade(fields: Sequence[str]) -> bool:

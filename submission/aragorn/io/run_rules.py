@@ -145,7 +145,7 @@ def _find_format_issues(rows: Sequence[RunRow]) -> Issues:
 def _find_topic_issues(rows: Sequence[RunRow], topics: Mapping[str, object] | None) -> Issues:
     first_lines: dict[str, list[int]] = {}  # first line of each block of a topic's lines
     for qid, block in groupby(rows, lambda row: row.qid):
-        first_lines.setdefault(qid, []).append(next(block).line.number)
+        first_lines.setdefault(qid, []).append(next(block).line.line_number)
     for qid, lines in first_lines.items():
         topic = f"topic {abbreviate(qid)}"
         if topics is not None and qid not in topics:
@@ -171,7 +171,7 @@ def _find_row_issues(rows: Sequence[RunRow], docnos: Collection[str] | None) -> 
     misnumbered_qids: set[str] = set()
     previous: RunRow | None = None  # last row with a finite score
     for row in rows:
-        line_number = row.line.number
+        line_number = row.line.line_number
         score, tag = row.line.fields[4:]
         if docnos is not None and row.docno not in docnos:
             message = f"document {abbreviate(row.docno)}; check the corpus version"
@@ -210,7 +210,7 @@ def _find_file_issues(
 ) -> Issues:
     line_errors = [error for error in errors if error.category != SKIPPED]
     topic_sizes = Counter(row.qid for row in rows)
-    n_lines = len({row.line.number for row in rows} | {error.line for error in line_errors})
+    n_lines = len({row.line.line_number for row in rows} | {error.line for error in line_errors})
     size = file.stat().st_size
     if n_lines < TIRA_MIN_LINES:
         message = f"{pluralise(n_lines, 'line')}; expected at least {TIRA_MIN_LINES}"

@@ -162,7 +162,7 @@ def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.Da
     InputError if there are none."""
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
     values = [
-        (row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.number)
+        (row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.line_number)
         for row in rows
     ]
     if not values:

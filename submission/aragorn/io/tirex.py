@@ -226,8 +226,8 @@ def _parse_rank(value: object) -> float:
 def _to_float(value: object) -> float:
     """Return a finite number, or the text of one, as a float; NaN if it is neither."""
     text = str(value) if type(value) in (int, float, str) else ""
-    number = parse_float(text) if text == text.strip() else None
-    return nan if number is None else number
+    parsed = parse_float(text) if text == text.strip() else None
+    return nan if parsed is None else parsed
 
 
 def _format(value: object) -> str:

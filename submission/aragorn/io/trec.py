@@ -19,7 +19,7 @@ INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 class TrecLine(NamedTuple):
     """Line of a TREC file with its fields."""
 
-    number: int  # 1-based
+    line_number: int  # 1-based
     text: str
     fields: list[str]
 
@@ -62,7 +62,7 @@ def recognise_format(line: TrecLine) -> str:
         return "; this is JSON: convert it to lines of fields"
     if text.count(",") > 1 or text.count(";") > 1:
         return "; this is CSV: separate fields by spaces, and remove the header"
-    if line.number == 1 and all(parse_float(field) is None for field in line.fields):
+    if line.line_number == 1 and all(parse_float(field) is None for field in line.fields):
         return "; this is a header: delete the line"
     return ""
 

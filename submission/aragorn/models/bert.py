@@ -27,7 +27,7 @@ from aragorn.models.transformer import BERT, QUERY_LENGTH, BERTConfig, EncoderCo
 # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not
 # aligned
 PADDING_BLOCK = 32
-ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
+ENCODER_CAVEAT = "BERT's vectors depend on all subwords and are not sums over them"
 
 
 class DocumentChunks:
@@ -242,8 +242,8 @@ class PairEncoder(Encoder):
         """Build the inputs [CLS] query [SEP] chunk [SEP] of BERT; the last [SEP] follows the
         chunk's last token.
 
-        Document tokens have the same position ids for all queries: those after a query of 20 word
-        pieces.
+        Document tokens have the same position ids for all queries: those after a query of 20
+        subwords.
         """
         document_start = query.shape[1] + 2
         chunk_positions, is_token = chunks.get_positions()

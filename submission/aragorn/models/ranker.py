@@ -27,7 +27,7 @@ class Ranker(Network, ABC):
     cpu_batch_size: ClassVar[int] = 512  # documents
     # minimum documents per cached shard; a resumed run repeats at most one shard per worker
     shard_size: ClassVar[int] = 4096
-    # whether omitting single word pieces tells more than the contributions
+    # whether omitting single subwords tells more than the contributions
     uses_occlusion: ClassVar[bool] = False
 
     def __call__(self, *tensors: Tensor) -> Tensor:

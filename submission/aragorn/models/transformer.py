@@ -27,7 +27,7 @@ from aragorn.bounds import (
     Width,
 )
 
-QUERY_LENGTH = 20  # maximum word pieces per query
+QUERY_LENGTH = 20  # maximum subwords per query
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
-        """Embed word pieces (R, T) as vectors (R, T, E)."""
+        """Embed subwords (R, T) as vectors (R, T, E)."""
         vectors = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)
         output: Tensor = self.dropout(
             self.LayerNorm(vectors + self.position_embeddings(position_ids))
@@ -198,8 +198,8 @@ class BERT(nn.Module):
         """Compute the hidden states (R, T, E) of the embeddings and of each layer.
 
         Args:
-            input_ids: (R, T) int64, word pieces with [CLS] and [SEP].
-            attention_mask: (R, T), 1 for word pieces, 0 for padding; None: there is no padding.
+            input_ids: (R, T) int64, subwords with [CLS] and [SEP].
+            attention_mask: (R, T), 1 for subwords, 0 for padding; None: there is no padding.
             token_type_ids: (R, T) int64, 0 for the first text, 1 for the second; None: 0.
             position_ids: (R, T) int64; None: 0 to T - 1.
         """

@@ -45,7 +45,7 @@ class DenseStage(NetworkStage):
         return (*super().get_sources(), dense)
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down by word piece, plus the rounding error of the stored vector."""
+        """Break the score down by subword, plus the rounding error of the stored vector."""
         explanation = super().explain(retrieval, qid, docno)
         score = self.score_document(retrieval, qid, docno)
         rounding = Row(score - explanation.score, "rounding", "text vector stored in float16")

@@ -63,7 +63,7 @@ class QualityRerankingStage(Stage):
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down into relevance and quality, with the score change for each omitted
-        word piece (occlusion)."""
+        subword (occlusion)."""
         interpolation = self.load_checkpoint(retrieval.session.checkpoints)
         scored_ranking = self._get_scored_ranking(retrieval)
         top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)

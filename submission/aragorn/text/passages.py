@@ -1,4 +1,4 @@
-"""Split texts into passages of whole sentences, encoded as word pieces (Hollatz 2022, section 3.2;
+"""Split texts into passages of whole sentences, encoded as subwords (Hollatz 2022, section 3.2;
 Dai & Callan 2020)."""
 
 import re
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import BaseWordPieceTokeniser, load_tokenizer
 
-VERSION = 1  # of passages of word pieces
+VERSION = 1  # of passages of subwords
 
 # without the lookbehind, matching takes quadratic time
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")
@@ -25,23 +25,23 @@ Span = tuple[int, int]  # character offsets
 
 @dataclass(frozen=True)
 class Passage:
-    """Passage with its word pieces and its tokens (words and punctuation marks)."""
+    """Passage with its subwords and its tokens (words and punctuation marks)."""
 
     text: str
     piece_ids: list[int]  # at most `max_pieces` of the tokeniser
-    # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
+    # lower-cased tokens, joined from their subwords; "" if unknown to the tokenizer
     words: list[str]
     spans: list[Span]  # character spans of the tokens in the text
-    first_pieces: list[int]  # index of each token's first word piece
+    first_pieces: list[int]  # index of each token's first subword
 
     def __len__(self) -> int:
-        """Return the number of word pieces."""
+        """Return the number of subwords."""
         return len(self.piece_ids)
 
 
 class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
     """Tokeniser that splits a text into passages of at most `max_words` words, truncated to
-    `max_pieces` word pieces."""
+    `max_pieces` subwords."""
 
     def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
         super().__init__(tokenizer)
@@ -61,7 +61,7 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
         ]
 
     def encode(self, text: str) -> Passage:
-        """Encode a text as one passage, truncated to `max_pieces` word pieces."""
+        """Encode a text as one passage, truncated to `max_pieces` subwords."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         # Store attributes: each access builds a new list.
         ids = encoding.ids

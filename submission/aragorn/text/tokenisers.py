@@ -19,7 +19,7 @@ VERSION = 1  # of token ids
 
 @dataclass(frozen=True)
 class MaxLengths:
-    """Maximum numbers of words or word pieces of query and premise (Entezari 2020: 10 and 100
+    """Maximum numbers of words or subwords of query and premise (Entezari 2020: 10 and 100
     words)."""
 
     query: Length = 10
@@ -56,7 +56,7 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def to_tokens(self, ids: list[int]) -> list[str]:
-        """Convert ids to words or word pieces, for display."""
+        """Convert ids to words or subwords, for display."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -107,7 +107,7 @@ class WordTokeniser(Tokeniser):
 
 
 class BaseWordPieceTokeniser:
-    """Base class of tokenisers that split texts into word pieces, without special tokens, which the
+    """Base class of tokenisers that split texts into subwords, without special tokens, which the
     networks add.
 
     "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
@@ -122,7 +122,7 @@ class BaseWordPieceTokeniser:
         tokenizer.encode_special_tokens = True
 
     def fits_embedding(self, row_count: int) -> bool:
-        """Return whether an embedding table, possibly padded, has rows for all word pieces."""
+        """Return whether an embedding table, possibly padded, has rows for all subwords."""
         return row_count >= self._tokenizer.get_vocab_size()
 
     def to_bytes(self) -> bytes:
@@ -169,7 +169,7 @@ class WordPieceTokeniser(BaseWordPieceTokeniser, Tokeniser):
         return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
 
     def truncate(self, text: str, max_pieces: int) -> str:
-        """Return a text up to the end of its first `max_pieces` word pieces."""
+        """Return a text up to the end of its first `max_pieces` subwords."""
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return text if len(offsets) <= max_pieces else text[: offsets[max_pieces - 1][1]]
 

@@ -24,7 +24,7 @@ from tests.conftest import TINY_ENCODER, build_text_lookup, build_tiny_tokenizer
 FULL = r"cannot be written \(File too large\); free disk space"
 N_TERMS = 1000
 DIMENSION = 16
-NAMES = [f"d{number}" for number in range(20)]
+NAMES = [f"d{index}" for index in range(20)]
 SHARD_SIZES = (4, 8, 8)  # of 20 texts: a sample, then shards
 
 
@@ -41,7 +41,7 @@ def limit_file_size(limit):
 
 def build_index(directory):
     """Write an index whose largest file is cf.npy: all terms occur in one document."""
-    terms = [f"{number:x}" for number in range(N_TERMS)]
+    terms = [f"{index:x}" for index in range(N_TERMS)]
     write_index(directory, [csr_array(np.ones((1, N_TERMS), np.int32))], terms)
 
 
@@ -77,7 +77,7 @@ def test_encoding_stops_when_vectors_cannot_be_written(checkpoint, tmp_path, mon
         return encode_shard(*arguments)
 
     monkeypatch.setattr(dense, "encode_shard", count_and_encode)
-    premises = ["a b c " * number for number in range(len(NAMES))]
+    premises = ["a b c " * index for index in range(len(NAMES))]
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
     texts = dense.make_premise_texts(NAMES, lookup)
     parts = Parts(tmp_path / "vectors")

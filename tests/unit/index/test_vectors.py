@@ -46,9 +46,9 @@ def test_damaged_part_counts_as_missing_and_is_replaced(store):
 
 def append_many(parts, process):
     store = VectorStore(parts, DIMENSION)
-    for number in range(50):
-        keys = [hash_text("query", f"{process} {number} {part}") for part in "ab"]
-        store.append(keys, np.full((2, DIMENSION), number, dtype=np.float16))
+    for batch in range(50):
+        keys = [hash_text("query", f"{process} {batch} {part}") for part in "ab"]
+        store.append(keys, np.full((2, DIMENSION), batch, dtype=np.float16))
 
 
 def test_processes_append_and_merge_side_by_side(store, monkeypatch):
@@ -60,7 +60,7 @@ def test_processes_append_and_merge_side_by_side(store, monkeypatch):
     for writer in writers:
         writer.start()
     keys = [
-        hash_text("query", f"{process} {number} a") for process in range(4) for number in range(50)
+        hash_text("query", f"{process} {batch} a") for process in range(4) for batch in range(50)
     ]
     expected = np.arange(200) % 50
     n_known = 0

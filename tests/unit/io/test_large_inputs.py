@@ -14,18 +14,18 @@ from tests.conftest import make_argument
 
 N = 12_000
 MAX_SECONDS = 4.0  # of processor time; quadratic algorithms take more
-QIDS = [str(number) for number in range(N)]
+QIDS = [str(index) for index in range(N)]
 
 
 def build_long_query(folder):
-    words = [f"w{number}" for number in range(4 * N)]
+    words = [f"w{index}" for index in range(4 * N)]
     query = build_query([*words, words[0]])
     assert (query["w0"], query["w1"]) == (1.0, 0.5)
     return len(query)
 
 
 def read_repeated_arguments(folder):
-    arguments = [make_argument(f"a{number}") for number in range(N)] * 2
+    arguments = [make_argument(f"a{index}") for index in range(N)] * 2
     file = folder / "args-me.json"
     file.write_text(json.dumps({"arguments": arguments}))
     return len(read_documents([file]))

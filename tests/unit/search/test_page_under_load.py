@@ -76,8 +76,8 @@ async def fetch_all(server, n_requests, gate):
     searches are unanswered. Return the responses and the largest number of threads."""
     address = ("127.0.0.1", server.server_port)
     streams = await asyncio.gather(*(asyncio.open_connection(*address) for _ in range(n_requests)))
-    for number, (_, writer) in enumerate(streams):
-        writer.write(b"GET /?q=zoos+%d HTTP/1.0\r\nHost: localhost\r\n\r\n" % number)
+    for index, (_, writer) in enumerate(streams):
+        writer.write(b"GET /?q=zoos+%d HTTP/1.0\r\nHost: localhost\r\n\r\n" % index)
     answers = [asyncio.create_task(reader.read()) for reader, _ in streams]
     n_threads = 0
     deadline = time.monotonic() + 60
@@ -121,7 +121,7 @@ def test_connections_without_a_request_do_not_use_up_threads(server):
 
 def test_searches_beyond_the_queue_are_told_to_reload(server, gate):
     with ThreadPoolExecutor(MAX_SEARCHES) as pool:
-        paths = [f"/?q=zoos+{number}" for number in range(MAX_SEARCHES)]
+        paths = [f"/?q=zoos+{index}" for index in range(MAX_SEARCHES)]
         answers = [pool.submit(fetch, server, path) for path in paths]
         wait_until(lambda: len(server._searches._searches) == MAX_SEARCHES)
         status, retry_after, text = fetch(server, "/?q=cars")
@@ -148,15 +148,15 @@ def test_equal_requests_share_a_search(server, gate):
 def test_queued_search_of_a_gone_client_is_dropped(server, gate):
     searches = server._searches._searches
     with ThreadPoolExecutor(MAX_WORKERS) as pool:
-        for number in range(MAX_WORKERS):
-            pool.submit(fetch, server, f"/?q=zoos+{number}")
+        for index in range(MAX_WORKERS):
+            pool.submit(fetch, server, f"/?q=zoos+{index}")
         wait_until(lambda: len(gate.queries) == MAX_WORKERS)
         with create_connection(("127.0.0.1", server.server_port)) as connection:
             connection.sendall(b"GET /?q=cars HTTP/1.0\r\nHost: localhost\r\n\r\n")
             wait_until(lambda: len(searches) == MAX_WORKERS + 1)
         wait_until(lambda: len(searches) == MAX_WORKERS)
         gate.is_open.set()
-    assert sorted(gate.queries) == [f"zoos {number}" for number in range(MAX_WORKERS)]
+    assert sorted(gate.queries) == [f"zoos {index}" for index in range(MAX_WORKERS)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of passages, which consist of whole sentences, and of their words, word pieces, surface
+"""Tests of passages, which consist of whole sentences, and of their words, subwords, surface
 tokens and characters."""
 
 import re

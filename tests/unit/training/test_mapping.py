@@ -31,17 +31,17 @@ class Square(msgspec.Struct):
 NUMBERS = [3, 1, 2, 9]
 
 
-def square(log, fails_at, number):
-    """Square a number and log the call; raise TrainingError at `fails_at`."""
-    if number == fails_at:
-        raise TrainingError(f"{number} learns nothing")
+def square(log, fails_at, value):
+    """Square a value and log the call; raise TrainingError at `fails_at`."""
+    if value == fails_at:
+        raise TrainingError(f"{value} learns nothing")
     with log.open("a") as stream:
-        stream.write(f"{number}\n")
-    return Square(number**2, torch.get_num_threads(), os.getpid())
+        stream.write(f"{value}\n")
+    return Square(value**2, torch.get_num_threads(), os.getpid())
 
 
-def square_array(log, number):
-    return np.array([square(log, -1, number).square, np.nan], dtype=np.float32)
+def square_array(log, value):
+    return np.array([square(log, -1, value).square, np.nan], dtype=np.float32)
 
 
 @pytest.mark.parametrize("processes", [None, 1, pytest.param(2, marks=pytest.mark.slow)])
@@ -58,7 +58,7 @@ def test_results_are_in_order_and_calls_resume_after_an_error(tmp_path, processe
     before = (tmp_path / "log").read_text().split()
     assert {"3", "1"} <= {*before}
     results = square_all(fails_at=-1)
-    assert {number: result.square for number, result in results.items()} == {
+    assert {value: result.square for value, result in results.items()} == {
         3: 9, 1: 1, 2: 4, 9: 81
     }  # fmt: skip
     assert [*results] == NUMBERS
@@ -79,7 +79,7 @@ def test_results_depend_on_key_and_argument(tmp_path):
             result_type=np.ndarray,
         )
         assert [array.tobytes() for array in arrays.values()] == [
-            np.array([number**2, np.nan], np.float32).tobytes() for number in NUMBERS
+            np.array([value**2, np.nan], np.float32).tobytes() for value in NUMBERS
         ]
         assert len((tmp_path / "log").read_text().split()) == n_calls
     assert get_default_process_count("cuda") == 1

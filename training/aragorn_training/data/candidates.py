@@ -92,17 +92,19 @@ def draw_negatives(
     """
     negatives = np.empty((len(queries), count), dtype=np.int64)
     for index, query in enumerate(queries):
-        others = np.flatnonzero(conclusions != query)
-        if len(others) < count:
+        unrelated = np.flatnonzero(conclusions != query)
+        if len(unrelated) < count:
             raise InputError(
-                f"the conclusion {query!r} needs {count} negatives, but only {len(others)} "
+                f"the conclusion {query!r} needs {count} negatives, but only {len(unrelated)} "
                 "arguments have other conclusions; use a larger corpus"
             )
         rng = create_generator(seed, RandomStream.CANDIDATES, index)
         if rule == "random":
-            negatives[index] = rng.choice(others, size=count, replace=False)
+            negatives[index] = rng.choice(unrelated, size=count, replace=False)
             continue
-        sample = rng.choice(others, size=min(len(others), sample_factor * count), replace=False)
+        sample = rng.choice(
+            unrelated, size=min(len(unrelated), sample_factor * count), replace=False
+        )
         ratios = process.cdist([query], conclusions[sample], scorer=fuzz.ratio)[0]
         negatives[index] = sample[np.argsort(ratios, kind="stable")[:count]]
     return negatives

@@ -179,7 +179,7 @@ def read_docnos(file: Path) -> set[str]:
     invalid_line = next((line for line in lines if len(line.fields) > 1), None)
     if invalid_line:
         raise InputError(
-            f"{file}, line {invalid_line.number}: {len(invalid_line.fields)} fields; expected one "
+            f"{file}, line {invalid_line.line_number}: {len(invalid_line.fields)} fields; expected one "
             "docno per line"
         )
     if not lines:

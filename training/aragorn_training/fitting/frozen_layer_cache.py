@@ -36,7 +36,7 @@ class FrozenLayerCache(nn.Module):
         position_ids: Tensor | None = None,
         **unused: object,
     ) -> Tensor:
-        """Return vectors (R, T, E) of word pieces (R, T), 0 at padding, as BERT embeddings do."""
+        """Return vectors (R, T, E) of subwords (R, T), 0 at padding, as BERT embeddings do."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = (
             torch.arange(input_ids.shape[1], device=input_ids.device)

@@ -29,7 +29,7 @@ class TrainingConfig:
 
     loss: Loss  # cross_entropy (on soft labels): cross-encoder; others: bi-encoder
     learning_rate: float  # peak; linear decay to 0 after warm-up
-    max_length: int  # maximum word pieces; of both texts together for a cross-encoder
+    max_length: int  # maximum subwords; of both texts together for a cross-encoder
     swap_pairs: bool = False  # also train on each pair in swapped order
     batch_size: int = 16  # pairs
     epochs: int = 1

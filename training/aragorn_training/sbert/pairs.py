@@ -1,7 +1,7 @@
 """Build gold and unlabelled conclusion-premise pairs from the tables of `prepare pairs`.
 
 As in the ranker's input, URLs are removed, and conclusions are truncated to the query length in
-word pieces.
+subwords.
 """
 
 from pathlib import Path

@@ -38,7 +38,7 @@ BM25 = "BM25, untrained"
 NEGATIVE_COUNT = "-times used as a training negative"
 LENGTH = "text length"
 SCORERS = (*ENSEMBLE_MEMBERS, ENCODER, BM25, NEGATIVE_COUNT, LENGTH)
-ENCODER_LENGTHS = MaxLengths(20, 180)  # word pieces; those of the BERT networks
+ENCODER_LENGTHS = MaxLengths(20, 180)  # subwords; those of the BERT networks
 # of the result file
 FILE = "candidates.csv"
 DIGITS = 2

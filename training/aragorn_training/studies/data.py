@@ -90,7 +90,7 @@ def _describe_pairs(gold: PairDataset, seed: int) -> Iterator[Row]:
 
 
 def _describe_lists(table: pd.DataFrame, recipe: Recipe) -> Iterator[Row]:
-    """Describe the texts, word pieces and labels of lists of arguments."""
+    """Describe the texts, subwords and labels of lists of arguments."""
     name = table["data"].iloc[0]
     by_topic = table.groupby("topic").size()
     lengths = {"argument": table["premise"].str.len(), "topic": pd.Series(by_topic.index).str.len()}
@@ -114,7 +114,7 @@ def _describe_lists(table: pd.DataFrame, recipe: Recipe) -> Iterator[Row]:
     yield (
         name,
         "all",
-        "word pieces of topic and argument, 95th percentile",
+        "subwords of topic and argument, 95th percentile",
         np.percentile(queries + premises, 95),
     )
     is_complete = (queries <= recipe.lengths.query) & (premises <= recipe.lengths.premise)

@@ -118,10 +118,10 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
 
 @dataclass(frozen=True)
 class TrainingPassages:
-    """Training passages with one target per word piece."""
+    """Training passages with one target per subword."""
 
     word_pieces: PaddedTexts
-    targets: Tensor  # (N, L) int8; -1 on word pieces that do not start a word
+    targets: Tensor  # (N, L) int8; -1 on subwords that do not start a word
 
     @classmethod
     def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:

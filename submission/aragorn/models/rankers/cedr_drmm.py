@@ -54,12 +54,12 @@ class CEDRDRMM(BERTRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by query word piece; the contributions of padding positions are
+        """Break the score down by query subword; the contributions of padding positions are
         summed."""
         [values] = self.compute_contributions(query, query_mask, document, document_mask)
         length = int(query_mask.sum())
         rows = [
-            Row(values[position].item(), "query word piece", query_position=position)
+            Row(values[position].item(), "query subword", query_position=position)
             for position in range(length)
         ]
         padding = Row(

@@ -69,7 +69,7 @@ class CEDRKNRM(BERTRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
+        """Break the score down by layer, kernel and query subword, plus [CLS] and bias."""
         pairs = self.encoder(query, query_mask, document, document_mask)
         similarity, features = (
             tensors[0] for tensors in self.compute_kernel_features(pairs, query_mask, document_mask)

@@ -47,13 +47,13 @@ class SBERT(BERTRanker, DenseRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the cosine similarity down by word piece of the document, plus [CLS] and [SEP]."""
+        """Break the cosine similarity down by subword of the document, plus [CLS] and [SEP]."""
         query_vector = self.encode(query, query_mask)[0]
         vectors, token_mask = self.encoder(document, document_mask)
         vectors = vectors[token_mask]  # (T, E)
         cls, *values, sep = (vectors @ query_vector / vectors.sum(0).norm()).tolist()
         rows = [
-            Row(value, "word piece", document_positions=(position,))
+            Row(value, "subword", document_positions=(position,))
             for position, value in enumerate(values)
         ]
         score = self(query, query_mask, document, document_mask).item()

@@ -23,7 +23,7 @@ INIT_STD = 0.02  # standard deviation of the initial weights
 
 
 class DeepCT(BERTNetwork, Tagger[Passage]):
-    """A linear layer, without activation, over the BERT vector of each word's first word piece."""
+    """A linear layer, without activation, over the BERT vector of each word's first subword."""
 
     version = 1
 
@@ -36,7 +36,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
         frequencies."""
 
         words: Length = 220  # maximum number of words per passage
-        pieces: Length = 320  # maximum number of word pieces per passage
+        pieces: Length = 320  # maximum number of subwords per passage
         scale: Scale = 100  # frequency of a word with weight 1
         dropout: Share = 0.1
 
@@ -65,7 +65,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
         return torch.squeeze(self.linear(self.dropout(vectors[:, 1:-1])), -1)
 
     def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
-        """Annotate each word with the weight of its first word piece."""
+        """Annotate each word with the weight of its first subword."""
         device = self.linear.weight.device
         # (B, T)
         weights = self(

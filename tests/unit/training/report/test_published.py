@@ -80,7 +80,7 @@ def test_reasons_are_printed_once_per_table():
         for table in page.read_text(encoding="utf-8").split("\n## ")[1:]:
             numbers = re.findall(r"^\|.* \((\d+)\) \|$", table, re.MULTILINE)
             notes = re.findall(r"^- \((\d+)\) (.*\.)$", table, re.MULTILINE)
-            assert [number for number, _ in notes] == [*dict.fromkeys(numbers)]
+            assert [mark for mark, _ in notes] == [*dict.fromkeys(numbers)]
             assert len({text for _, text in notes}) == len(notes)
 
 
@@ -100,9 +100,9 @@ def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures):
     assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
     validation = figures[figures["measure"] == "MAP@20"].set_index(["item", "row"])
     published = "Table 4.2, published epochs and rates"
-    drawn = "Table 4.2, random candidates"
+    random = "Table 4.2, random candidates"
     for system, key in {
-        "KNRM, random candidates": (drawn, "KNRM: random, collection"),
+        "KNRM, random candidates": (random, "KNRM: random, collection"),
         "BERT + DRMM, split candidates": (published, "DRMM BERT"),
         "SNRM, split candidates": (published, "SNRM"),
     }.items():
