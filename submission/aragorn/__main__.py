@@ -2,14 +2,14 @@
 
 if __name__ == "__main__":  # before other imports, so that Ctrl-C never prints a traceback
     from aragorn.signals import install_handlers
-    from aragorn.thread_limits import limit_library_threads
+    from aragorn.threads import limit_library_threads
 
     install_handlers()
     limit_library_threads()
 
 import sys
 
-from aragorn import __version__, cli, signals, thread_limits
+from aragorn import __version__, cli, signals, threads
 from aragorn.errors import EXIT_CODES
 from aragorn.paths import PROGRAM
 from aragorn.verbs import COMMANDS
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
 def run() -> int:
     """Run the installed program `aragorn`."""
     signals.install_handlers()
-    thread_limits.limit_library_threads()
+    threads.limit_library_threads()
     return main()
 
 

@@ -16,8 +16,7 @@ from aragorn.errors import (
     abbreviate_list,
     pluralise,
 )
-from aragorn.io.args_me_ids import find_mismatched_ids
-from aragorn.io.collection import select_collection, validate_collection
+from aragorn.io.collection import find_mismatched_ids, select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.run_rules import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.pipeline.component import iter_components

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from aragorn.io.args_me_ids import find_mismatched_ids
-from aragorn.io.collection import select_collection
+from aragorn.io.collection import find_mismatched_ids, select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import find_topic_files, read_topics

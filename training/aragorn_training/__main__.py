@@ -27,14 +27,14 @@ def report_missing_package(
 
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from aragorn.signals import install_handlers
-    from aragorn.thread_limits import limit_library_threads
+    from aragorn.threads import limit_library_threads
 
     install_handlers()
     limit_library_threads()
     # imports of packages follow, in this module and in the subcommands
     sys.excepthook = report_missing_package
 
-from aragorn import cli, signals, thread_limits
+from aragorn import cli, signals, threads
 from aragorn.errors import EXIT_CODES
 from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
@@ -80,7 +80,7 @@ def _build_parser(selected_study: str) -> cli.ArgumentParser:
 def run() -> int:
     """Run the installed program `aragorn-training`."""
     signals.install_handlers()
-    thread_limits.limit_library_threads()
+    threads.limit_library_threads()
     sys.excepthook = report_missing_package
     return main()
 

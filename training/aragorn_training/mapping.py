@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from aragorn.cache import Parts, decode_npy, encode_npy
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.progress import configure_logging, track_weighted
+from aragorn.threads import count_cpu_cores
 
 log = logging.getLogger(__name__)
 

@@ -1,12 +1,14 @@
-"""Load the figures of the rebuilt publications, as printed, from published/figures.csv."""
+"""Locate results, and load the figures of the rebuilt publications, as printed."""
 
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
-from aragorn_training.paths import PUBLISHED
-
+PACKAGE_DIR = Path(__file__).resolve().parent
+RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
+PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
+STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt
 SPREAD = " ± "  # separates a figure from its standard deviation
 
 

@@ -5,9 +5,9 @@ import os
 import sys
 from importlib.util import find_spec
 
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
+from aragorn.threads import count_cpu_cores
 
 FLOAT32 = "float32"  # default precision of encoders on a CPU
 

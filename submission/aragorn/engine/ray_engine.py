@@ -23,11 +23,11 @@ import ray
 import torch
 from ray.exceptions import RayError, RayTaskError
 
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.engine.base import Engine, Item, Result
 from aragorn.errors import SubmissionError, UsageError
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES, on_interrupt
+from aragorn.threads import count_cpu_cores
 from aragorn.versions import hash_package
 
 TASKS_PER_WORKER = 2  # tasks queued per worker, so that no worker waits

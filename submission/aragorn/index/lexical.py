@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.index.inverted import InvertedIndex, TermCounter, Token, write_index
 from aragorn.index.weighting import RM3, Hits, Model, Query, build_query, expand_query, search
 from aragorn.progress import track
@@ -27,6 +26,7 @@ from aragorn.text.index_terms import (
     select_texts,
     split_tokens,
 )
+from aragorn.threads import count_cpu_cores
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -10,8 +10,8 @@ from openvino.frontend import FrontEndManager
 from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 from torch import Tensor, nn
 
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.models.transformer import BERT
+from aragorn.threads import count_cpu_cores
 
 EXAMPLE_LENGTH = 8  # the compiled network accepts all lengths
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from aragorn.cpu_cores import count_cpu_cores
 from aragorn.engine.device import choose_precision, count_threads
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import batch_by_tokens, compute_or_split, limit_threads
 from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.threads import count_cpu_cores
 from tests.conftest import needs_bfloat16
 
 CPU = "cpu"
@@ -95,8 +95,8 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
         (tmp_path / file).write_text(f"{quota}\n")
         (tmp_path / file).with_name("cpu.cfs_period_us").write_text("100000\n")
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(8))
-    monkeypatch.setattr("aragorn.cpu_cores.CGROUP_ROOT", tmp_path)
-    monkeypatch.setattr("aragorn.cpu_cores.CGROUPS_FILE", tmp_path / "memberships")
+    monkeypatch.setattr("aragorn.threads.CGROUP_ROOT", tmp_path)
+    monkeypatch.setattr("aragorn.threads.CGROUPS_FILE", tmp_path / "memberships")
     assert count_cpu_cores() == 8  # without the file
     (tmp_path / "memberships").write_text("\n".join(memberships))
     assert count_cpu_cores() == expected

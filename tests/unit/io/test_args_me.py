@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from aragorn.cache import open_cache
-from aragorn.io.args_me_ids import find_mismatched_ids, hash_java_string
+from aragorn.io.collection import find_mismatched_ids, hash_java_string
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import ArgumentMetadata, open_document_store
 from tests.conftest import make_argument

@@ -88,10 +88,10 @@ def add_all(commands: Commands) -> None:
 
 def make_all(options: AllOptions) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
-    from aragorn.cpu_cores import count_cpu_cores
     from aragorn.engine.device import choose_device
     from aragorn.errors import ReproductionError, SystemsFailedError
     from aragorn.storage.atomic_files import create_directory
+    from aragorn.threads import count_cpu_cores
     from aragorn_training.commands import graph
     from aragorn_training.commands.compare import compare_checkpoints
     from aragorn_training.commands.scheduler import FINISHED, Record, Records, Scheduler
@@ -193,7 +193,7 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
     """Return the seconds per step on a device: measured here, else of STEP_SECONDS, else 0."""
     import pandas as pd
 
-    from aragorn_training.paths import STEP_SECONDS
+    from aragorn_training.published import STEP_SECONDS
 
     table = pd.read_csv(STEP_SECONDS)
     rows = table[table["device"].isin(["cpu", device])].drop_duplicates("step", keep="last")

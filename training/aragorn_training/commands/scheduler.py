@@ -16,7 +16,7 @@ from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
 from aragorn_training.commands.graph import Step
-from aragorn_training.paths import PACKAGE_DIR
+from aragorn_training.published import PACKAGE_DIR
 
 log = logging.getLogger(__name__)
 

@@ -37,8 +37,7 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn_training.configs import list_names, read
-from aragorn_training.paths import PUBLISHED, RESULTS
-from aragorn_training.published import SPREAD, read_texts
+from aragorn_training.published import PUBLISHED, RESULTS, SPREAD, read_texts
 
 REPRODUCED = "reproduced"
 BETTER = "better"

@@ -9,8 +9,7 @@ import jinja2
 import pandas as pd
 
 from aragorn.storage.atomic_files import create_directory, write_atomic
-from aragorn_training.paths import PUBLISHED, RESULTS
-from aragorn_training.published import SPREAD, read_texts
+from aragorn_training.published import PUBLISHED, RESULTS, SPREAD, read_texts
 from aragorn_training.report.published import (
     SETTING,
     SIZE,

@@ -27,7 +27,6 @@ from aragorn_training.evaluation.evaluate import (
 )
 from aragorn_training.evaluation.overlap import check_overlap, compute_overlap
 from aragorn_training.evaluation.significance import format_sample_size_warning
-from aragorn_training.report.checkpoints import is_fitted, read_learning_curves
 from aragorn_training.report.results import (
     CANDIDATES,
     SIMILARITIES,
@@ -35,6 +34,8 @@ from aragorn_training.report.results import (
     compare_rankings,
     compute_recall,
     count_candidates,
+    is_fitted,
+    read_learning_curves,
 )
 from aragorn_training.report.runs import find_runs, name_runs, read_runs
 from aragorn_training.report.topics import TOP_K, Topic, describe_topics

@@ -1,7 +1,9 @@
-"""Compute the figures of a report: measures with intervals and tests, recall and similarity."""
+"""Compute the figures of a report: measures with intervals and tests, recall, similarity and
+learning curves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,9 @@ import pandas as pd
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from aragorn.pipeline.component import iter_components
+from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
+from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, JUDGED, NDCG
 from aragorn_training.evaluation.significance import (
     bootstrap_means,
@@ -20,6 +25,8 @@ from aragorn_training.evaluation.similarity import compute_similarity_tables, se
 RECALL_DEPTHS = (10, 100, 1000)
 SIMILARITIES = {"jaccard": "Jaccard index", "spearman": "Spearman correlation"}
 CANDIDATES = "bm25"  # system whose run the re-rankers re-rank
+# validation measures of the training tasks, in percent; of a log that has several, the first
+MEASURES = ("MAP@20", "R²", "F1", "Spearman", "both")
 
 
 class Evaluation:
@@ -140,3 +147,31 @@ def compare_rankings(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for name, title in SIMILARITIES.items()
     }
     return pd.DataFrame(columns).rename_axis(["system", "other"]).reset_index()
+
+
+def list_checkpoints(system: str) -> list[str]:
+    """Return the names of a system's checkpoints; none if the catalogue lacks the system."""
+    components = iter_components(SYSTEMS[system].stage) if system in SYSTEMS else ()
+    return [component.checkpoint for component in components if component.checkpoint]
+
+
+def is_fitted(system: str, qrels_hashes: Collection[str], directory: Path) -> bool:
+    """Return whether a checkpoint of a system was fitted or tuned to qrels with these hashes."""
+    files = [directory / name / PROVENANCE for name in list_checkpoints(system)]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+    return any(qrels_hash in text for text in texts for qrels_hash in qrels_hashes)
+
+
+def read_learning_curves(systems: Iterable[str], directory: Path) -> pd.DataFrame:
+    """Read the training logs of the systems' networks as rows `network epoch share measure value
+    loss`, where `share` is that of all epochs."""
+    tables = []
+    for name in dict.fromkeys(name for system in systems for name in list_checkpoints(system)):
+        file = directory / name / METRICS
+        log = pd.DataFrame((read_json(file) if file.is_file() else {}).get("log", []))
+        if len(log):
+            measure = next(measure for measure in MEASURES if measure in log)
+            share = log["epoch"] / log["epoch"].iloc[-1]
+            new = {"network": name, "share": share, "measure": measure, "value": log[measure]}
+            tables.append(log[["epoch", "loss"]].assign(**new))
+    return pd.concat(tables) if tables else pd.DataFrame()

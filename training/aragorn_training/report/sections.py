@@ -18,8 +18,7 @@ from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.evaluation.evaluate import COMPACT_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
 from aragorn_training.evaluation.significance import format_mark
 from aragorn_training.formatting import format_value
-from aragorn_training.paths import RESULTS
-from aragorn_training.published import load_figures
+from aragorn_training.published import RESULTS, load_figures
 
 BASELINE = "dirichlet"
 MEASURES = COMPACT_MEASURES  # of all systems

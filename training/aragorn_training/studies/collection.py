@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.io.args_me_ids import find_mismatched_ids
-from aragorn.io.collection import select_collection
+from aragorn.io.collection import find_mismatched_ids, select_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import Argument, find_corpus_files, read_arguments, read_documents
 from aragorn.options import option

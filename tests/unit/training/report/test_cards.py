@@ -13,7 +13,7 @@ from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import JUDGED_CREDIT, render_card
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model
-from aragorn_training.paths import RESULTS
+from aragorn_training.published import RESULTS
 from aragorn_training.tuning.grid import SELECTION_MEASURES
 
 PROVENANCES = {

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
-from aragorn_training.paths import PUBLISHED, RESULTS
+from aragorn_training.published import PUBLISHED, RESULTS
 from aragorn_training.report import published
 from aragorn_training.report.published import (
     NOT_COMPARABLE,

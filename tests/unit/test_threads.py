@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from aragorn import thread_limits
+from aragorn import threads
 
 
 @pytest.mark.parametrize(("n_allowed", "is_limited"), [(0, True), (9, True), (10, False)])
@@ -25,7 +25,7 @@ def test_libraries_are_limited_if_not_all_threads_can_start(
     monkeypatch.setattr(os, "environ", environment)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(Thread, "start", start_if_allowed)
-    thread_limits.limit_library_threads()
+    threads.limit_library_threads()
     assert (environment.get("OPENBLAS_NUM_THREADS") == "1") == is_limited
     assert (environment["OMP_NUM_THREADS"] == "1") == is_limited
     assert ("computing in one thread" in capsys.readouterr().err) == is_limited

@@ -1,4 +1,9 @@
-"""Count the CPU cores that this process may use."""
+"""Count the CPU cores that this process may use, and compute in one thread where the system allows
+few; without heavy imports, as the limit must be set before those.
+
+If a library cannot start its threads, the process ends: OpenBLAS interrupts it, libgomp exits, and
+the thread pool of the tokenisers panics.
+"""
 
 import os
 import re
@@ -7,11 +12,50 @@ from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil
 from pathlib import Path, PurePosixPath
+from threading import Event, Thread
 
+# of OpenBLAS in NumPy and in SciPy, torch, its batches and the tokenisers, which start as many
+# threads as there are cores, each
+POOLS = 5
+MAX_PROBES = 100  # starting more takes too long
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "RAYON_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+MESSAGE = "few threads are allowed (ulimit -u, docker --pids-limit); computing in one thread\n"
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 CGROUPS_FILE = Path("/proc/self/cgroup")
 # controllers (none: version 2), path
 CPU_CGROUP = re.compile(r"^[0-9]+:(|[^:]*\bcpu\b[^:]*):/*(.*)$", re.MULTILINE)
+
+
+def limit_library_threads() -> None:
+    """Let the libraries that are imported from now on compute in one thread, and say so, if the
+    system allows fewer threads than they start."""
+    if not _can_start(min(POOLS * len(os.sched_getaffinity(0)), MAX_PROBES)):
+        os.environ.update(SETTINGS)
+        sys.stderr.write(MESSAGE)
+
+
+def _can_start(count: int) -> bool:
+    """Return whether `count` threads can run at the same time."""
+    end = Event()
+    threads = []
+    try:
+        for _ in range(count):
+            thread = Thread(target=end.wait)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        return False
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+    return True
 
 
 def count_cpu_cores() -> int:
