@@ -1,6 +1,7 @@
 """Tests of `evaluate` on users' runs and qrels, and of the depth of re-ranked runs."""
 
 import re
+from math import log2
 from pathlib import Path
 
 import pandas as pd
@@ -115,6 +116,54 @@ def test_means_over_all_and_common_topics(tmp_path, monkeypatch):
         actual = rows.loc[[(ALL_TOPICS, measure), (COMMON_TOPICS, measure)]]
         assert actual["mean"].tolist() == pytest.approx(means, abs=1e-6)
         assert actual["n_topics"].tolist() == counts
+
+
+@pytest.fixture
+def collection(make_input):
+    """Write a corpus without topics whose only argument that is too short to be retrieved is b."""
+    arguments = [*map(make_argument, "acd"), make_argument("b", premise="too short")]
+    directory = make_input(arguments=arguments)
+    (directory / "topics.xml").unlink()
+    return directory
+
+
+def test_runs_and_judgments_are_restricted_to_a_collection(
+    collection, tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO")
+    monkeypatch.chdir(tmp_path)
+    Path("q.qrels").write_text(QRELS)
+    Path("run.txt").write_text(format_lines(DOCUMENTS | {"4": "xz"}))
+    options = argv("--qrels q.qrels -o tables --collection", collection)
+    assert training(["evaluate", *options, "run.txt"]) == 0
+    for message in (
+        "q.qrels: dropped 1 of 8 judgments of documents outside the input",  # e
+        "run.txt: dropped 9 of 14 documents outside the collection; topics left without documents: 4",
+    ):
+        assert message in caplog.text
+    values = pd.read_csv("tables/per_topic.csv")["nDCG@5"]
+    # ideal rankings: ab, da, b; runs: ac, da, c
+    assert values.tolist() == pytest.approx([2 / (2 + 1 / log2(3)), 1, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("q.qrels", "1 0 e 2\n", "none of the 1 judgment refers to a document of the input (judged: e, input: a)"),
+        ("run.txt", "1 Q0 x 1 2 t\n1 Q0 b 2 1 t\n", "none of its 2 documents is in the collection (run: x; collection: a)"),
+    ],
+)  # fmt: skip
+def test_files_without_a_document_of_the_collection_are_refused(
+    file, content, message, collection, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (
+        {"q.qrels": QRELS, "run.txt": format_lines(DOCUMENTS)} | {file: content}
+    ).items():
+        Path(name).write_text(text)
+    options = argv("--qrels q.qrels --collection", collection)
+    assert training(["evaluate", *options, "run.txt"]) == 3
+    assert f"{file}: {message}" in capsys.readouterr().err
 
 
 TWO_RUNS = {"good": {"1": "abc", "2": "da", "3": "b"}, "bad_1": DOCUMENTS}

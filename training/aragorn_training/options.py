@@ -244,13 +244,16 @@ class StudyOptions(WorkOptions):
     """Options of all studies."""
 
     output: Path | None = output_option(
-        "result CSV, next to which plots are written (default: in WORK_DIR/results)", "FILE"
+        "result CSV, next to which plots and further tables are written "
+        "(default: in WORK_DIR/results)",
+        "FILE",
     )
 
 
 @dataclass(frozen=True)
 class Result:
-    """Table of a study, and plots (PNG) by name."""
+    """Table of a study; plots (PNG) and further tables by name."""
 
     table: "pd.DataFrame"
     plots: dict[str, bytes] = field(default_factory=dict)
+    tables: dict[str, "pd.DataFrame"] = field(default_factory=dict)

@@ -129,11 +129,11 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 def _restrict_to(qrels: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
     is_in_input = qrels["docno"].isin(docnos)
-    message = "%s: %d of %d judgments refer to documents of the input"
-    log.info(message, file.name, is_in_input.sum(), len(qrels))
+    message = "%s: dropped %s of %s of documents outside the input"
+    n_judgments = pluralise(len(qrels), "judgment")
+    log.info(message, file.name, f"{(~is_in_input).sum():,}", n_judgments)
     if not is_in_input.any() and len(qrels) and docnos:
         examples = f"judged: {abbreviate(qrels['docno'].iloc[0])}, input: {abbreviate(min(docnos))}"
-        judgments = pluralise(len(qrels), "judgment")
-        reason = f"none of the {judgments} refers to a document of the input ({examples})"
+        reason = f"none of the {n_judgments} refers to a document of the input ({examples})"
         raise InputError(file, "", reason, "use the qrels of this corpus version")
     return qrels[is_in_input].reset_index(drop=True)

@@ -47,7 +47,10 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
         help=f"{RUN_HELP}; NAME labels its results (default: file name without .txt, .gz etc.)",
     )
     collection: Path | None = option(
-        None, help="input directory; judgments of documents outside its corpus are ignored"
+        None,
+        metavar="INPUT",
+        help="input whose collection limits the evaluation: judgments of documents that INPUT lacks "
+        "are dropped, and from runs those that systems do not retrieve from INPUT",
     )
     exclude_ids: Path | None = option(
         None,
@@ -144,7 +147,6 @@ class NoOptions:
 
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate TREC runs against qrels, with confidence intervals and tests."""
-    from aragorn.io.dataset import Dataset
     from aragorn.io.qrels import read_qrels
     from aragorn.io.runs import read_run
     from aragorn_training.evaluation import tables
@@ -154,14 +156,27 @@ def evaluate(options: EvaluateOptions) -> None:
         evaluate_run,
         parse_measure,
     )
-    from aragorn_training.evaluation.overlap import compute_overlap, exclude_documents, read_docnos
+    from aragorn_training.evaluation.overlap import (
+        compute_overlap,
+        exclude_documents,
+        read_collection,
+        read_docnos,
+        restrict_run,
+    )
 
     shown = [parse_measure(name) for name in options.measures] or [*COMPACT_MEASURES]
-    docnos = set(Dataset(options.collection).documents["docno"]) if options.collection else None
     qrels_files = index_files_by_name(options.qrels, "qrels")
     run_files = index_files_by_name(options.runs, "run")
+    docnos, retrievable_docnos = (
+        read_collection(options.collection) if options.collection else (None, None)
+    )
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, options.order) for name, file in run_files.items()}
+    if retrievable_docnos:
+        runs = {
+            name: restrict_run(run, retrievable_docnos, run_files[name])
+            for name, run in runs.items()
+        }
     if options.exclude_ids:
         excluded = read_docnos(options.exclude_ids)
         qrels_by_name = {

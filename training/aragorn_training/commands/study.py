@@ -60,8 +60,11 @@ def run_study(module: Any, options: Any) -> None:
             write_csv(output / f"{name}.csv", table, module.DIGITS)
         return
     table = result.table if isinstance(result, Result) else result
-    for name, plot in result.plots.items() if isinstance(result, Result) else ():
-        write_atomic(output.with_name(f"{output.stem}{name and '_'}{name}.png"), plot)
+    if isinstance(result, Result):
+        for name, plot in result.plots.items():
+            write_atomic(output.with_name(f"{output.stem}{name and '_'}{name}.png"), plot)
+        for name, further_table in result.tables.items():
+            write_csv(output.with_name(f"{output.stem}_{name}.csv"), further_table, module.DIGITS)
     if kept_rows is None:
         write_csv(output, table, module.DIGITS)
     else:

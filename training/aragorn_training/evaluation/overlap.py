@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
+from aragorn.errors import (
+    MAX_NAMES_LISTED,
+    InputError,
+    abbreviate,
+    abbreviate_list,
+    pluralise,
+)
+from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import suggest_normalisation
+from aragorn.io.touche import sort_topics
 from aragorn.io.trec import read_trec_lines
 from aragorn_training.evaluation.evaluate import TOUCHE_DEPTH, get_evaluated_topics
 
@@ -187,6 +195,64 @@ def read_docnos(file: Path) -> set[str]:
             f"{file}: no docno; expected one per line, as `check --mismatched-ids` writes them"
         )
     return {line.fields[0] for line in lines}
+
+
+def count_judged_documents(qrels: pd.DataFrame, docnos: Set[str]) -> pd.DataFrame:
+    """Count the judged documents of each topic, and those that an input has.
+
+    Args:
+        qrels: All judgments `qid docno rel`, without repeated ones.
+        docnos: Docnos of the input.
+
+    Returns:
+        One row per topic, sorted by `sort_topics`: `qid judged in_input`.
+    """
+    counts = (
+        qrels.assign(in_input=qrels["docno"].isin(docnos))
+        .groupby("qid")["in_input"]
+        .agg(["size", "sum"])
+    )
+    return sort_topics(counts.set_axis(["judged", "in_input"], axis="columns").reset_index())
+
+
+def find_complete_topics(qrels: pd.DataFrame, docnos: Set[str]) -> list[str]:
+    """Return the topics of all judgments `qid docno rel` whose judged documents are all in an
+    input."""
+    counts = count_judged_documents(qrels, docnos)
+    return counts.loc[counts["judged"] == counts["in_input"], "qid"].tolist()
+
+
+def read_collection(*paths: Path) -> tuple[set[str], set[str]]:
+    """Return the docnos of an input, and of those documents that systems retrieve from it."""
+    dataset = Dataset(*paths, has_topics=False)
+    collection = select_collection(dataset.documents, dataset.min_premise_words)
+    validate_collection(collection, len(dataset.documents), dataset.min_premise_words)
+    return set(dataset.documents["docno"]), set(collection["docno"])
+
+
+def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
+    """Return a run without the documents outside a collection, in the same order.
+
+    Logs the number of dropped documents and the topics that have none left. Raises InputError if no
+    document of the run is in the collection, which must not be empty.
+    """
+    is_inside = run["docno"].isin(docnos)
+    n_documents = pluralise(len(run), "document")
+    if not is_inside.any():
+        examples = f"run: {abbreviate(run['docno'].iloc[0])}; collection: {abbreviate(min(docnos))}"
+        reason = f"none of its {n_documents} is in the collection ({examples})"
+        raise InputError(file, "", reason, "use runs of this corpus version")
+    restricted_run = run[is_inside].reset_index(drop=True)
+    qids = set(restricted_run["qid"])
+    empty_topics = [qid for qid in dict.fromkeys(run["qid"]) if qid not in qids]
+    log.info(
+        "%s: dropped %s of %s outside the collection; topics left without documents: %s",
+        file.name,
+        f"{(~is_inside).sum():,}",
+        n_documents,
+        abbreviate_list(empty_topics, MAX_NAMES_LISTED) or "none",
+    )
+    return restricted_run
 
 
 def exclude_documents(table: pd.DataFrame, docnos: Set[str], name: str) -> pd.DataFrame:

@@ -1,27 +1,39 @@
-"""Count the arguments, unconfirmed texts and judged documents of a collection by portal."""
+"""Count the arguments, unconfirmed texts and judged documents of a collection, and find the topics
+that miss no judged document."""
 
+import logging
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from aragorn.errors import MAX_NAMES_LISTED, abbreviate_list
 from aragorn.io.collection import find_mismatched_ids, select_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.touche import Argument, find_corpus_files, read_arguments, read_documents
 from aragorn.options import option
-from aragorn_training.evaluation.overlap import read_docnos
+from aragorn_training.evaluation.overlap import (
+    count_judged_documents,
+    find_complete_topics,
+    read_docnos,
+)
 from aragorn_training.options import (
     InputOptions,
     NamedQrelsOptions,
+    Result,
     StudyOptions,
     index_files_by_name,
 )
+
+log = logging.getLogger(__name__)
 
 FILE = "collection.csv"
 DIGITS = 0
 # last two rows
 ALL_FILES = "all"
 OUTSIDE = "outside the input"
+TOPICS = "topics"  # name of the further table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +47,7 @@ class Options(StudyOptions, NamedQrelsOptions, InputOptions):
     )
 
 
-def run(options: Options) -> pd.DataFrame:
+def run(options: Options) -> Result:
     """Count the documents of an args.me corpus and those that are judged.
 
     Returns:
@@ -43,7 +55,8 @@ def run(options: Options) -> pd.DataFrame:
         that the input lacks. Columns: `arguments`; `searchable`, with a premise that is long enough
         to be retrieved; `mismatched`, with an id of args.me 2020-04-01 that is not the hash of the
         text; `unconfirmed`; and for each qrels NAME `judged_NAME`, the documents with a judgment,
-        and `judged_unconfirmed_NAME`, those of them that are unconfirmed.
+        and `judged_unconfirmed_NAME`, those of them that are unconfirmed. Further table: one row
+        per judged topic, `qrels qid judged in_input`, with numbers of judged documents.
     """
     qrels_by_name = {
         name: read_qrels(file) for name, file in index_files_by_name(options.qrels, "qrels").items()
@@ -74,4 +87,23 @@ def run(options: Options) -> pd.DataFrame:
         counts.loc[OUTSIDE, f"judged_{name}"] = (
             ~qrels["docno"].drop_duplicates().isin(docnos)
         ).sum()
-    return counts.reset_index()
+    return Result(counts.reset_index(), tables={TOPICS: count_by_topic(qrels_by_name, set(docnos))})
+
+
+def count_by_topic(qrels_by_name: Mapping[str, pd.DataFrame], docnos: Set[str]) -> pd.DataFrame:
+    """Count the judged documents of each topic, and log the topics that miss none, see `run`."""
+    tables = []
+    for name, qrels in qrels_by_name.items():
+        counts = count_judged_documents(qrels, docnos)
+        topics = find_complete_topics(qrels, docnos)
+        n_judged = qrels.loc[qrels["qid"].isin(topics), "docno"].nunique()
+        log.info(
+            "%s: the input has all judged documents of %d of %d topics (%d documents): %s",
+            name,
+            len(topics),
+            len(counts),
+            n_judged,
+            abbreviate_list(topics, MAX_NAMES_LISTED) or "none",
+        )
+        tables.append(counts.assign(qrels=name))
+    return pd.concat(tables)[["qrels", "qid", "judged", "in_input"]]

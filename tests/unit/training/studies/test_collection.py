@@ -11,10 +11,13 @@ from tests.conftest import assert_runs, make_argument
 HASHED_ID = "S1-A0"  # not the hash of the text
 
 
-def test_documents_are_counted_by_corpus_file(make_input, tmp_path):
+def test_documents_are_counted_by_corpus_file_and_topic(make_input, tmp_path, caplog):
+    caplog.set_level("INFO")
     arguments = [make_argument("a"), make_argument("b", premise="short"), make_argument(HASHED_ID)]
     directory = make_input(arguments=arguments)
-    (tmp_path / "2020.qrels").write_text("1 0 a 2\n1 0 b 0\n2 0 a 1\n2 0 x 1\n2 0 y -2\n")
+    (tmp_path / "2020.qrels").write_text(
+        "10 0 a 2\n2 0 a 1\n2 0 x 1\n2 0 y -2\n10 0 b 0\n10 0 z -1\n"
+    )
     (tmp_path / "ids").write_text("b\nx\n")
     files = ["--qrels", str(tmp_path / "2020.qrels"), "--unconfirmed-ids", str(tmp_path / "ids")]
     assert_runs(main, "study collection -i", directory, *files, "--work-dir", tmp_path)
@@ -24,6 +27,10 @@ def test_documents_are_counted_by_corpus_file(make_input, tmp_path):
     # arguments, searchable, mismatched, unconfirmed, judged, judged and unconfirmed
     expected = {name: [3, 2, 1, 1, 2, 1] for name in ("args-me", "all")}
     assert table == expected | {"outside the input": [0, 0, 0, 0, 2, 0]}
+    topics = pd.read_csv(tmp_path / "results" / "collection_topics.csv")
+    assert topics.to_numpy().tolist() == [[2020, 2, 3, 1], [2020, 10, 2, 2]]
+    message = "2020: the input has all judged documents of 1 of 2 topics (2 documents): 10"
+    assert message in caplog.text
 
 
 @pytest.mark.parametrize(
