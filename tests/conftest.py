@@ -52,7 +52,7 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.fusion import LearnedFusionStage
+from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.passages import WordPiecePassageTokeniser
@@ -389,20 +389,23 @@ def write_lexical(directory, name, model, expansion=None, enrichment=None):
     write_parameters(directory / name, parameters)
 
 
-def write_learned_fusion(directory, name, stage, pool_depths, weights):
-    """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and
-    weight 0.125 for the length."""
+def write_fusion(directory, name, stage, pool_depths, weights):
+    """Write a fusion with these pool depths and weights by member, and intercept 0.25: an ensemble
+    that scales scores of -10 to 10, or a learned fusion with weight 0.125 for the length."""
     fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
+    is_ensemble = isinstance(stage, EnsembleStage)
+    ranges = {"minimum": -10.0, "maximum": 10.0} if is_ensemble else {}
     members = tuple(
-        Member(member, fingerprints[member], pool_depths[member], weights[member])
+        Member(member, fingerprints[member], pool_depths[member], weights[member], **ranges)
         for member in pool_depths
     )
-    model = WeightedSum("1.1.0", "z_score", 0.25, members, LengthFeature(6.5, 0.125))
-    write_parameters(directory / name, model)
+    length = None if is_ensemble else LengthFeature(6.5, 0.125)
+    normaliser = "min_max" if is_ensemble else "z_score"
+    write_parameters(directory / name, WeightedSum("1.1.0", normaliser, 0.25, members, length))
 
 
 @pytest.fixture(scope="session")
-def all_checkpoints_dir(prepared_work_dir, tmp_path_factory):
+def all_checkpoints_dir(tmp_path_factory):
     """Write tiny untrained checkpoints of all systems, for tests that only read them."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for name in list_rankers():
@@ -422,17 +425,15 @@ def all_checkpoints_dir(prepared_work_dir, tmp_path_factory):
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    for name in ("ensemble", "ensemble_thesis"):
-        flags = argv(
-            "--work-dir", prepared_work_dir, "--checkpoints", directory, "-o", directory / name
-        )
-        assert run_training(["fuse", name, *flags, "--device", "cpu"]) == 0
-    fusion = SYSTEMS["fusion"].stage
-    assert isinstance(fusion, LearnedFusionStage)
-    members = [name for name, _ in fusion.members]
-    pool_depths = {name: 30 if name.startswith("dirichlet") else 0 for name in members}
-    weights = {name: 0.5 / position for position, name in enumerate(members, 1)}
-    write_learned_fusion(directory, "fusion", fusion, pool_depths, weights)
+    for name in ("ensemble", "ensemble_thesis", "fusion"):
+        stage = SYSTEMS[name].stage
+        members = [member for member, _ in stage.members]
+        pool_depths = {
+            member: 100 if name != "fusion" else 30 if member.startswith("dirichlet") else 0
+            for member in members
+        }
+        weights = {member: 0.5 / position for position, member in enumerate(members, 1)}
+        write_fusion(directory, name, stage, pool_depths, weights)
     return directory
 
 

@@ -49,7 +49,7 @@ def fit(work_dir, tmp_path, encoder):
 
 
 @needs_bfloat16
-@pytest.mark.parametrize("ranker", ["vanilla_bert", "sbert"])
+@pytest.mark.parametrize("ranker", ["sbert", pytest.param("vanilla_bert", marks=pytest.mark.slow)])
 def test_precisions_differ_slightly_and_are_cached_separately(
     ranker, all_checkpoints_dir, make_input, tmp_path
 ):
@@ -123,33 +123,25 @@ def test_frozen_encoder_needs_no_training(fit, work_dir, encoder, assert_fails):
     assert message in (checkpoint / "README.md").read_text()
 
 
-def test_cedr_initialises_from_a_trained_encoder(fit, all_checkpoints_dir, work_dir, assert_fails):
-    for name in ("knrm", "vanilla_bert"):
-        shutil.copytree(all_checkpoints_dir / name, work_dir / "checkpoints" / name)
-    start = load_checkpoint(work_dir / "checkpoints" / "vanilla_bert")
-    assert main(fit("cedr_knrm", lines='init_from = "vanilla_bert"')) == 0
-    provenance = json.loads(
-        (work_dir / "checkpoints" / "cedr_knrm" / "provenance.json").read_text()
-    )
-    expected = {"name": "vanilla_bert", "fingerprint": start.fingerprint}
-    assert provenance["encoder"]["init_from"] == expected
+def test_cedr_initialises_from_a_trained_encoder(
+    fit, all_checkpoints_dir, work_dir, encoder, assert_fails
+):
+    shutil.copytree(all_checkpoints_dir / "knrm", work_dir / "checkpoints" / "knrm")
     message = "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint"
     assert_fails(2, message, *fit("cedr_knrm", lines='init_from = "knrm"'))
-
-
-def test_frozen_layers_of_an_initial_checkpoint_are_saved(fit, work_dir, encoder):
     assert main(fit("vanilla_bert", frozen=1)) == 0
     assert main(fit("cedr_knrm", frozen=2, lines='init_from = "vanilla_bert"')) == 0
     start, cedr = (
         load_checkpoint(work_dir / "checkpoints" / name) for name in ("vanilla_bert", "cedr_knrm")
     )
+    provenance = json.loads((cedr.directory / "provenance.json").read_text())
+    expected = {"name": "vanilla_bert", "fingerprint": start.fingerprint}
+    assert provenance["encoder"]["init_from"] == expected
     weights = cedr.network.state_dict()
     initial_weights = start.network.state_dict()
     encoder_names = set(PretrainedEncoder(encoder.name).load_encoder_weights())
     assert all(torch.equal(weights[name], initial_weights[name]) for name in encoder_names)
-    stored = safetensors.torch.load_file(
-        work_dir / "checkpoints" / "cedr_knrm" / "model.safetensors"
-    )
+    stored = safetensors.torch.load_file(cedr.directory / "model.safetensors")
     assert stored.keys() & encoder_names == {name for name in encoder_names if "layer.1." in name}
 
 

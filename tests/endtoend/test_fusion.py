@@ -12,6 +12,7 @@ from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
@@ -21,7 +22,8 @@ from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.fusion import evaluation, recipe
-from tests.conftest import SAMPLE, argv, count_colours, write_learned_fusion
+from aragorn_training.fusion.ensemble import FIT_CANDIDATES
+from tests.conftest import SAMPLE, argv, assert_runs, count_colours, write_fusion
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RECIPE = """
@@ -180,6 +182,24 @@ def test_shipped_fusion_recipes_are_valid():
     assert all(recipe.read_recipe(name).members for name in configs.list_names("fusion"))
 
 
+def test_ensemble_is_fitted_to_validation_pairs(all_checkpoints_dir, prepared_work_dir, tmp_path):
+    paths = argv("--work-dir", prepared_work_dir, "--checkpoints", all_checkpoints_dir)
+    output = tmp_path / "ensemble"
+    assert_runs(main, "fuse ensemble_thesis", *paths, "-o", output, "--device cpu")
+    model = read_config(output, WeightedSum)
+    stage = SYSTEMS["ensemble_thesis"].stage
+    assert {member.name: member.pool_depth for member in model.members} == {
+        name: 100 for name, _ in stage.members
+    }
+    fingerprints = stage.get_member_fingerprints(CheckpointStore(all_checkpoints_dir))
+    assert model.member_fingerprints == fingerprints
+    assert all(member.minimum < member.maximum for member in model.members)
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert metrics["pairs"] == 25 * len(FIT_CANDIDATES)
+    assert metrics["members"].keys() == fingerprints.keys()
+    assert {"MRR@20", "MAP@20", "nDCG@20"} <= metrics["validation"].keys()
+
+
 # ---- ranking with fusions
 
 
@@ -192,7 +212,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 def fusion_checkpoint(checkpoints_copy):
     """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their
     directory."""
-    write_learned_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
+    write_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 
 

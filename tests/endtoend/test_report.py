@@ -251,8 +251,11 @@ def test_long_texts_are_cut(copy, monkeypatch):
     assert {text[10:] for text in texts} == {" …"}
 
 
-def split_years(copy):
-    """Write runs and qrels of topic 3 to another directory than those of the others."""
+@pytest.fixture(scope="module")
+def years(report_dir, tmp_path_factory):
+    """Write runs and qrels of topic 3 to another directory than those of the others, and the report
+    on both; return the directory of all."""
+    copy = Path(shutil.copytree(report_dir, tmp_path_factory.mktemp("years") / "copy"))
     lines = (copy / "qrels").read_text().splitlines(keepends=True)
     for year in ("old", "new"):
         (copy / year).mkdir()
@@ -263,18 +266,18 @@ def split_years(copy):
             run = (copy / "out" / name).read_text().splitlines(keepends=True)
             chosen = [line for line in run if line.startswith("3 ") == is_new]
             (copy / year / name).write_text("".join(chosen))
-
-
-def test_report_of_two_years(copy):
-    split_years(copy)
     assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
-    html = read_report(copy, "old")
+    return copy
+
+
+def test_report_of_two_years(years):
+    html = read_report(years, "old")
     assert html.count('<details class="topic"') == 3
     rows = find_rows(html, "By nDCG@5-touche")
     for name in ("bm25", "gru"):
-        run = read_run(copy / "out" / f"aragorn-{name}.txt")
+        run = read_run(years / "out" / f"aragorn-{name}.txt")
         for column, year in ((2, "old"), (8, "new")):
-            qrels = read_qrels(copy / f"{year}.qrels").query("docno != 'elsewhere'")
+            qrels = read_qrels(years / f"{year}.qrels").query("docno != 'elsewhere'")
             mean = evaluate_run(run, qrels)["nDCG@5"].mean()
             assert rows[name][column].strip("▲▼") == format_value(mean)
 
@@ -352,10 +355,8 @@ def test_cell_of_heat_map_shows_value_and_opens_documents(opened, report_dir):
     assert opened.problems == []
 
 
-def test_heat_map_of_two_years_selects_one(browser, copy):
-    split_years(copy)
-    assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
-    browser.open(copy / "old" / "report.html", 1100)
+def test_heat_map_of_two_years_selects_one(browser, years):
+    browser.open(years / "old" / "report.html", 1100)
     browser.wait(CHARTS_ARE_DRAWN)
     cells = "document.querySelectorAll('#heat-map .mark-rect.role-mark path').length"
     assert browser.evaluate(cells) == 2 * 2  # topics and systems

@@ -236,9 +236,10 @@ def test_study_tabulates_cross_validated_means(compare, checkpoints, tmp_path, m
         corrected = apply_holm_correction(group["p_t"].to_numpy())
         assert group["p_t_holm"].to_numpy() == pytest.approx(corrected, abs=5e-6)
     write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
-    assert main(compare) == 0
+    grid = ["--grid", str(tmp_path / "mine.toml")]
+    assert main(["study", "enrichments", "one", *grid, *compare[compare.index("-o") :]]) == 0
     retrained = pd.read_csv(tmp_path / "table.csv").query("topics == 'all judged'")
-    assert retrained.groupby("enrichment")["mean"].sum()["one"] != means["one"].sum()
+    assert retrained.groupby("enrichment")["mean"].sum()["one"] != means["one", "mine"].sum()
 
 
 def test_study_refuses_varying_indexes_and_damage(compare, checkpoints, tmp_path, assert_fails):

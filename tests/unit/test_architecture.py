@@ -1,6 +1,7 @@
 """Tests that imports respect layers, contain no cycle and stay in a library's places."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 
 from tests.conftest import ROOT
@@ -70,6 +71,7 @@ def find_module_file(module):
     return next((file for file in files if file.is_file()), None)
 
 
+@cache
 def list_imports(file):
     """Return the names of the modules that a file imports, including imports inside functions."""
     names = set()

@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -100,6 +101,7 @@ def _check_keys(prefix: str, values: object, struct: Any, other_keys: Collection
             _check_keys(f"{prefix}{key}.", value, tables[0])
 
 
+@cache
 def _list_key_types(struct: Any) -> dict[str, Any]:
     """Return the types of a struct's or dataclass's fields by key; empty for other types."""
     if hasattr(struct, "__struct_fields__"):

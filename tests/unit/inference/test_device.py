@@ -1,9 +1,10 @@
 """Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder
 precision."""
 
-import subprocess
 import sys
 from contextlib import nullcontext
+from importlib import import_module
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,17 +21,20 @@ from tests.conftest import needs_bfloat16
 
 CPU = "cpu"
 GPU = "cuda"
-PRINT_TF32 = "print(torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)"
 
 
 @pytest.mark.parametrize(
     "module", ["aragorn.inference.pair_scoring", "aragorn_training.tasks.pairs"]
 )
 def test_networks_are_not_computed_in_tf32(module):
-    lines = ["import torch", "torch.backends.cuda.matmul.allow_tf32 = True", f"import {module}"]
-    command = [sys.executable, "-c", "; ".join([*lines, PRINT_TF32])]
-    process = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert process.stdout == "False False\n"
+    backends = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    for backend in backends:
+        backend.allow_tf32 = True
+    with patch.dict(sys.modules):
+        for name in [name for name in sys.modules if name.startswith("aragorn")]:
+            del sys.modules[name]
+        import_module(module)
+    assert [backend.allow_tf32 for backend in backends] == [False, False]
 
 
 @pytest.mark.parametrize("limit", [3, 0])

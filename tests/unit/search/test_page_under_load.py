@@ -92,7 +92,7 @@ async def fetch_all(server, n_requests, gate):
     return responses, n_threads
 
 
-@pytest.mark.parametrize("n_requests", [100, 1000])
+@pytest.mark.parametrize("n_requests", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_requests_at_once_are_answered_or_told_to_wait(n_requests, server, gate):
     _, n_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, n_files), n_files))

@@ -152,7 +152,7 @@ def ask(searcher, query, *systems):
 
 
 def test_threads_get_the_answers_of_queries_one_after_another(searcher):
-    names = [("fusion",), ("dirichlet", "sbert"), ("knrm",), ("bm25", "fusion")]
+    names = [("dirichlet", "sbert"), ("knrm",), ("bm25", "fusion")]
     questions = [(query, *systems) for query in (ENCODED, NEW) for systems in names]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda question: ask(searcher, *question), questions))

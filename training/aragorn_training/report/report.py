@@ -5,6 +5,7 @@ import logging
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,13 @@ def _collect_data(
     }
 
 
+@cache
+def _bundle_library() -> str:
+    """Bundle the library of the charts, which takes a second."""
+    bundle: str = vl_convert.javascript_bundle(LOADER, VEGA_LITE)
+    return bundle
+
+
 def _render(dataset: Dataset, **variables: Any) -> str:
     """Render the template; its commands have the paths of the input."""
     environment = jinja2.Environment(
@@ -173,7 +181,7 @@ def _render(dataset: Dataset, **variables: Any) -> str:
         headlines=HEADLINE_MEASURES,
         candidates=CANDIDATES,
         top_k=TOP_K,
-        library=Markup(vl_convert.javascript_bundle(LOADER, VEGA_LITE)),
+        library=Markup(_bundle_library()),
         code=Markup("".join(file.read_text(encoding="utf-8") for file in CODE)),
         **variables,
     )

@@ -27,7 +27,8 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", [PAIR_ENCODER, pytest.param(TEXT_ENCODER, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
 def test_weights_are_dequantised_and_repaired(name, tmp_path):
     assert main(["prepare", "encoder", name, "--work-dir", str(tmp_path)]) == 0
     network_class, matrix_count, missing = NETWORKS[name]

@@ -171,6 +171,7 @@ def test_study_tabulates_folds_and_ensembles(run, tmp_path, capsys):
     assert rows.loc[[(loss, "Pearson") for loss in LOSSES], "mean"].nunique() == len(LOSSES)
 
 
+@pytest.mark.slow
 def test_study_tabulates_transfer_and_reranking(run, tmp_path):
     assert run(*WEBIS) == 0
     assert count_colours((tmp_path / "table.png").read_bytes()) > 20
