@@ -19,7 +19,12 @@ Length = Annotated[int, Meta(ge=1, le=100_000)]  # words, subwords or tokens
 Share = Annotated[float, Meta(ge=0, le=1)]
 Scale = Annotated[int, Meta(ge=1, le=1_000_000)]
 Deviation = Annotated[float, Meta(ge=0, le=100)]
-Smoothing = Annotated[float, Meta(gt=0, le=1_000_000)]
+# below are numbers whose reciprocals overflow
+Positive = Annotated[float, Meta(ge=1e-9, lt=1e9)]
+NonNegative = Annotated[float, Meta(ge=0, lt=1e9)]
+Bounded = Annotated[float, Meta(gt=-1e9, lt=1e9)]
+PositiveInt = Annotated[int, Meta(ge=1, lt=1_000_000_000)]
+NonNegativeInt = Annotated[int, Meta(ge=0, lt=1_000_000_000)]
 Exponent = Annotated[float, Meta(ge=0, le=10)]
 LayerWidths = Annotated[tuple[Width, ...], Meta(max_length=10)]
 Names = Annotated[tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(max_length=1_000)]

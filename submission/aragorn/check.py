@@ -84,7 +84,10 @@ def check(
     report = Report()
     qids, documents = _check_input(inputs, mismatched_ids_file, report)
     if checkpoint_dir is not None:
-        _check_checkpoints(CheckpointStore(checkpoint_dir), report)
+        try:
+            _check_checkpoints(CheckpointStore(checkpoint_dir), report)
+        except CheckpointError as error:  # in a missing or unreadable directory
+            report.add_result("", [str(error)], error.exit_code)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
         issues = find_run_issues(run, qids, docnos)
@@ -202,15 +205,21 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
     else:
         report.add_result(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
-        write_atomic(file, "".join(f"{docno}\n" for docno in docnos))
+        content = "".join(f"{docno}\n" for docno in docnos)
+        write_atomic(file, content, rb"S[0-9a-f]+-A[0-9a-f]+\n")
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
-    """Load each available checkpoint once, and report whether it loads."""
+    """Load each available checkpoint once, and report whether it loads; raise CheckpointError if the
+    directory is unreadable or has none."""
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     stage_by_name = {
         name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)
     }
+    if not stage_by_name:
+        raise CheckpointError(
+            f"{checkpoints.directory}: no checkpoint found; pass a directory of checkpoints"
+        )
     for name, stage in track(list(stage_by_name.items()), "checkpoints", "checkpoints"):
         try:
             checkpoint = stage.load_checkpoint(checkpoints)

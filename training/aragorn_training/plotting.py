@@ -11,6 +11,7 @@ from PIL import Image
 NEUTRAL = "#30638e"
 COLOURS = ("#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280")
 MARKERS = "osD^vP"  # like the dashes, for readers in grey
+PNG_SIGNATURE = rb"\x89PNG\r\n"
 DASHES = ("-", "--", ":", "-.")
 
 

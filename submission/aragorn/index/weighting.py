@@ -14,13 +14,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from aragorn.bounds import NonNegative, NonNegativeInt, Positive, Share
 from aragorn.index.inverted import InvertedIndex, Statistics, select_top_k
 
 VERSION = 1  # of queries, expansion, scores and their order
-
-UPPER_BOUND = 1e9  # exclusive upper bound of parameters
-NonNegative = Annotated[float, Meta(ge=0, lt=UPPER_BOUND)]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 Array = Any  # a scalar or an array
 Query = dict[str, float]  # term weights, in summation order
@@ -35,7 +32,7 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     """BM25 as implemented in Terrier."""
 
     k1: NonNegative = 1.2
-    b: Fraction = 0.75
+    b: Share = 0.75
     k3: NonNegative = 8.0
 
     def score_term(
@@ -62,7 +59,7 @@ class Dirichlet(
 ):
     """Query likelihood with Dirichlet smoothing (Zhai & Lafferty 2004)."""
 
-    mu: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = 2500.0
+    mu: Positive = 2500.0
     # length normalisation per matched term (Terrier) or per query term (textbook)
     length_norm: Literal["matched", "query"] = "matched"
 
@@ -101,13 +98,13 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # expansion terms
     fb_terms: Annotated[int, Meta(ge=0, le=1000)] = 10
     # λ, weight of the original query
-    original_query_weight: Fraction = 0.5
+    original_query_weight: Share = 0.5
     # softmax of scores, or uniform
     document_weighting: Literal["score", "equal"] = "score"
     # false: all terms of the expanded query have weight 1
     weighted_terms: bool = True
     # rarer terms are excluded
-    min_df: Annotated[int, Meta(ge=0)] = 2
+    min_df: NonNegativeInt = 2
     # fraction of documents; terms at or above it are excluded
     max_df_ratio: NonNegative = 0.1
 

@@ -171,8 +171,14 @@ class BERT(nn.Module):
     """BERT, which computes the hidden states of all layers."""
 
     def __init__(self, config: BERTConfig, cls_only: bool = False) -> None:
-        """Create BERT with random weights; with `cls_only`, the last layer outputs only [CLS]."""
+        """Create BERT with random weights; with `cls_only`, the last layer outputs only [CLS];
+        raise ValueError if the attention heads do not divide the hidden size."""
         super().__init__()
+        if config.hidden_size % config.num_attention_heads:
+            raise ValueError(
+                f"num_attention_heads is {config.num_attention_heads}; expected a divisor of "
+                f"hidden_size, {config.hidden_size}"
+            )
         self.config = config
         self.embeddings = Embeddings(config)
         layers = [Layer(config) for _ in range(config.num_hidden_layers - 1)]

@@ -52,32 +52,47 @@ def build_unwritable_error(path: Path, error: OSError) -> OutputError:
     )
 
 
-def write_atomic(file: Path, content: str | bytes) -> None:
+def write_atomic(file: Path, content: str | bytes, pattern: bytes) -> None:
     """Write a file that the user named so that it always has either its complete old or its
     complete new content.
 
-    A link is followed. A device or FIFO, such as /dev/stdout, is written to, as a rename would
-    replace it; writing to a FIFO that no process reads fails.
+    A device or FIFO, such as /dev/stdout, is written to, as a rename would replace it; writing to a
+    FIFO that no process reads fails.
+
+    Raises:
+        OutputError: If the file is a symbolic link to another kind of file, or is neither empty nor
+            begins with a match of the regular expression `pattern`, as all files of this kind do;
+            or if it cannot be written.
     """
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
-        target = Path(os.path.realpath(file))
-        if target.is_symlink():
-            raise OSError(errno.ELOOP, "a loop of links")
-        if target.exists() and not target.is_file():
-            descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
+        if file.is_fifo() or file.is_char_device():
+            descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
             os.set_blocking(descriptor, True)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
+        elif cause := _describe_owner(file, pattern):
+            raise OutputError(f"{file}: {cause}; move it away or choose another path")
         else:
-            _replace_file(target, data)
+            _replace_file(file, data)
     except OSError as error:
         raise build_unwritable_error(file, error) from None
 
 
+def _describe_owner(file: Path, pattern: bytes) -> str:
+    """Describe why a file may be the user's, see `write_atomic`; "" if it can be replaced."""
+    if not os.path.lexists(file):
+        return ""
+    if file.is_symlink():
+        return "a symbolic link, through which nothing is written"
+    with open_regular(file) as stream:
+        start = stream.read(4096)
+    return "" if not start or re.match(pattern, start) else "a file of another program"
+
+
 def replace_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file whose name the user did not choose, as `write_atomic` does; a link, device or
-    FIFO is replaced, never written through."""
+    """Write a file whose name the user did not choose so that it always has either its complete old
+    or its complete new content; a link, device or FIFO is replaced, never written through."""
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
         _replace_file(file, data)

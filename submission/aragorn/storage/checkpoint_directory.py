@@ -18,11 +18,13 @@ from aragorn import __version__
 from aragorn.errors import (
     CheckpointError,
     InsufficientMemoryError,
+    OutputError,
     abbreviate_list,
     as_memory_errors,
     describe_read_error,
 )
 from aragorn.storage.atomic_files import (
+    build_unwritable_directory_error,
     read_regular,
     recover_directory,
     sha256_file,
@@ -61,6 +63,21 @@ def write_with_provenance(
     write_directory_atomic(
         directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})}
     )
+
+
+def require_replaceable(directory: Path) -> None:
+    """Raise OutputError if writing a checkpoint to a directory would delete other files, or follow
+    a link."""
+    if directory.is_symlink():
+        raise OutputError(f"{directory}: a symbolic link; pass its target or another directory")
+    try:
+        has_files = directory.exists() and any(directory.iterdir())
+    except OSError as error:
+        raise build_unwritable_directory_error(directory, error) from None
+    if has_files and not (directory / PROVENANCE).is_file():
+        raise OutputError(
+            f"{directory}: not a checkpoint directory; move it away or choose another --output"
+        )
 
 
 @contextmanager

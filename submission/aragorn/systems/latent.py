@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pandas as pd
 
+from aragorn.bounds import Exponent
 from aragorn.cache import Parts
 from aragorn.index import inverted, latent
 from aragorn.index.latent import LatentIndex, build_latent_index, search
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class LatentParameters(msgspec.Struct, frozen=True):
     """Parameters of SNRM that can be changed without training."""
 
-    length: float  # exponent of the number of windows by which the vector of a text is divided
+    length: Exponent  # exponent of the number of windows by which the vector of a text is divided
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from aragorn.bounds import NonNegative
 from aragorn.systems.weighted_sum import compute_z_scores
 
 VERSION = 1  # of scores of the same parameters
@@ -26,7 +27,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
     version: str  # version of the code that fitted it
     # number of re-ranked documents
     depth: Annotated[int, msgspec.Meta(ge=1, le=1000)]
-    weight: Annotated[float, msgspec.Meta(ge=0)]
+    weight: NonNegative
 
     @cached_property
     def fingerprint(self) -> str:

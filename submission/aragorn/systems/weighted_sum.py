@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
+from aragorn.bounds import Bounded, Positive
 from aragorn.rankings import MAX_DEPTH
 
 VERSION = 1  # of scores of the same model
 
 PAIR_COLUMNS = ["qid", "docno"]
 LENGTH_FEATURE = "length"  # reserved as a member name
-UPPER_BOUND = 1e9  # exclusive bound on the absolute value of parameters
-BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
 # z_score: by mean and standard deviation over the topic's pool; min_max: by the range of the
 # member's scores when it was fitted
 Normaliser = Literal["z_score", "min_max"]
@@ -32,10 +31,10 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
     pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)]  # number of top documents in the pool
-    weight: BoundedFloat
+    weight: Bounded
     # range of the scores at fitting time; min_max only
-    minimum: BoundedFloat | None = None
-    maximum: BoundedFloat | None = None
+    minimum: Bounded | None = None
+    maximum: Bounded | None = None
 
     def min_max_scale(self, scores: np.ndarray) -> np.ndarray:
         """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25), clipping scores
@@ -49,8 +48,8 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Capped logarithm of the document length in words, a feature of the sum."""
 
-    cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]  # maximum log length
-    weight: BoundedFloat
+    cap: Positive  # maximum log length
+    weight: Bounded
 
 
 class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
@@ -62,7 +61,7 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
 
     version: str  # version of the code that fitted it
     normaliser: Normaliser
-    intercept: BoundedFloat
+    intercept: Bounded
     members: tuple[Member, ...]
     length: LengthFeature | None = None
 

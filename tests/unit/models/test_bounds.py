@@ -1,16 +1,29 @@
 """Tests that every setting of every network has bounds, which are checked before it is built."""
 
 from dataclasses import fields
+from math import inf, nan
+from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
 import pytest
 
+from aragorn.errors import UsageError
+from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference.checkpoint import build_from_config
+from aragorn.models import transformer
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers import get_tagger_class
 from aragorn.models.transformer import BERTConfig
+from aragorn.systems.latent import LatentParameters
+from aragorn.systems.quality import QualityInterpolation
+from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.tokenisers import MaxLengths
+from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
+from aragorn_training.fitting.recipe import EncoderSettings, TrainingSettings
+from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
+from aragorn_training.tasks import build_recipe, find_task_spec, list_task_names
+from tests.conftest import TINY_BERT
 
 NETWORKS = {name: get_ranker_class(name) for name in list_rankers()}
 NETWORKS |= {name: get_tagger_class(name) for name in ("deepct", "targer")}
@@ -50,3 +63,47 @@ def test_bounds_are_checked_before_the_network_is_built(name, monkeypatch):
     for setting in names - {"bert"}:
         with pytest.raises(msgspec.ValidationError, match=rf"\$\.{setting}`"):
             build_from_config(network, values | {setting: 10**12})
+
+
+PARAMETERS = [
+    BM25, Dirichlet, RM3, Member, LengthFeature, WeightedSum, QualityInterpolation, LatentParameters,
+    FitSettings, LambdaMARTSettings, RankNetSettings, EncoderSettings, TrainingSettings, ClusterInitialisation,
+    *(find_task_spec([name]) for name in list_task_names()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("struct", PARAMETERS)
+def test_every_number_of_a_checkpoint_or_recipe_is_bounded(struct):
+    hints = get_type_hints(struct, include_extras=True)
+    for field in msgspec.structs.fields(struct):
+        for value in (1e300, -1e300, 10**30, inf, nan):
+            with pytest.raises(msgspec.ValidationError):
+                raise AssertionError(f"{field.name}: {msgspec.convert(value, hints[field.name])}")
+
+
+DIVISORS = [
+    (Dirichlet, "mu"), (LengthFeature, "cap"), (FitSettings, "alpha"), (CONFIGS["drmm"], "smoothing"),
+    (TrainingSettings, "learning_rate"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "setting"), DIVISORS)
+def test_numbers_with_infinite_reciprocals_are_refused(config, setting):
+    assert convert(config, setting, 1e-9) == {setting: 1e-9}
+    for value in (0, 5e-324, 1e-320, 1e-30, -1):
+        with pytest.raises(msgspec.ValidationError, match="Expected `float` >= 1e-09"):
+            convert(config, setting, value)
+
+
+def test_settings_of_a_recipe_are_bounded():
+    values = {"ranker": "knrm", "network": {"kernels": 10**9}}
+    with pytest.raises(UsageError, match=r"r.toml: network.kernels: Expected `int` <= 1000"):
+        build_recipe(Path("r.toml"), values)
+
+
+def test_attention_heads_divide_the_hidden_size(monkeypatch):
+    monkeypatch.setattr(transformer, "Embeddings", None)  # nothing is built
+    with pytest.raises(
+        ValueError, match="num_attention_heads is 7; expected a divisor of hidden_size, 16"
+    ):
+        transformer.BERT(BERTConfig(**{**TINY_BERT, "num_attention_heads": 7}))

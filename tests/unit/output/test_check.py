@@ -162,12 +162,12 @@ LINES = {"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan}
 ], ids=["ids and fields", "lines"])  # fmt: skip
 def test_the_first_error_of_each_file_is_reported(
     topics, files, expected,
-    make_input, tmp_path, capsys
+    make_input, capsys
 ):  # fmt: skip
     directory = make_input(topics)
     for name, content in files.items():
         (directory / name).write_text(content)
-    assert main(["check", "-i", str(directory), "--checkpoints", str(tmp_path / "none")]) == 3
+    assert main(["check", "-i", str(directory), "--no-checkpoints"]) == 3
     out, err = capsys.readouterr()
     errors = [line for line in out.splitlines() if line.startswith("ERROR")]
     assert len(errors) == len(expected), errors
@@ -191,3 +191,19 @@ def test_notes_are_no_errors(make_input, tmp_path, capsys):
     assert message in capsys.readouterr().out
     # texts that are not those of their ids
     assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"
+
+
+@pytest.mark.parametrize("kind", ["missing", "loop", "file", "empty"])
+def test_unusable_checkpoint_directory_is_an_error(kind, make_input, tmp_path, capsys):
+    directory = tmp_path / kind
+    if kind == "loop":
+        directory.symlink_to(directory)
+    elif kind == "file":
+        directory.touch()
+    elif kind == "empty":
+        directory.mkdir()
+    command = argv("check -i", make_input(), "--checkpoints", directory)
+    assert main(command) == 4
+    out = capsys.readouterr().out
+    cause = "a file; use" if kind == "file" else "no checkpoint found; pass"
+    assert re.search(rf"^OK     2 topics\n(.*\n)+ERROR  {directory}.*: {cause}", out, re.M), out

@@ -224,20 +224,31 @@ def test_kill_during_rewrite_keeps_the_old_directory(directory, rename_count, mo
     assert [*directory.parent.iterdir()] == [directory]
 
 
-def test_special_files_and_links_are_written_not_replaced(tmp_path):
-    target, link, fifo = (tmp_path / name for name in ("target", "link", "fifo"))
+def test_files_of_users_and_links_are_not_written(tmp_path):
+    """Write to a device and an own, empty or new file, not to a link or another file."""
+    target, link, loop, device, fifo = (
+        tmp_path / name for name in ("target", "link", "loop", "device", "fifo")
+    )
     link.symlink_to(target)
+    loop.symlink_to(loop)
+    device.symlink_to("/dev/null")
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    for content in ("first", "second"):
-        for path in (link, fifo):
-            atomic_files.write_atomic(path, content)
-        expected = (content, content.encode(), True)
-        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == expected
+    for path in (link, loop):
+        with pytest.raises(OutputError, match=f"{path}: a symbolic link, through which nothing"):
+            atomic_files.write_atomic(path, "# a", b"# ")
+    target.touch()
+    for content in ("# a", "# b"):
+        for path in (target, device, fifo):
+            atomic_files.write_atomic(path, content, b"# ")
+        assert (target.read_text(), os.read(reader, 99)) == (content, content.encode())
     os.close(reader)
-    with pytest.raises(OutputError, match="Is a directory"):
-        atomic_files.write_atomic(tmp_path, "x")
-    assert {*tmp_path.iterdir()} == {target, link, fifo}
+    with pytest.raises(OutputError, match="target: a file of another program; move it away or"):
+        atomic_files.write_atomic(target, "x", b"## ")
+    with pytest.raises(OutputError, match="a directory; expected a regular file"):
+        atomic_files.write_atomic(tmp_path, "x", b"")
+    assert {*tmp_path.iterdir()} == {target, link, loop, device, fifo}
+    assert target.read_text() == "# b"
 
 
 def test_links_and_special_files_are_replaced_where_the_name_is_not_the_users(tmp_path):
@@ -281,7 +292,7 @@ def test_full_disk_keeps_old_directories_and_files(directory, monkeypatch):
     with pytest.raises(OutputError, match="free disk space"):
         write_with_provenance(directory, {"a": b"new"}, {})
     with pytest.raises(OutputError, match="free disk space"):
-        atomic_files.write_atomic(directory / "a", b"new")
+        atomic_files.write_atomic(directory / "a", b"new", b"")
     assert read_verified_content(directory) == b"1"
 
 

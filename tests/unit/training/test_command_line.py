@@ -101,7 +101,7 @@ def test_undecodable_names_are_written_escaped(tmp_path, capsys, caplog):
     assert r"q\xfc,t-M\xfcller," in (tables / "means.csv").read_text()
     assert r"better or worse than t-\xf6" in capsys.readouterr().out
     assert main(["overlap", directory]) == 0
-    assert (files / "analysis" / "jaccard.csv").read_text().startswith(r",M\xfcller,\xf6")
+    assert (files / "analysis" / "jaccard.csv").read_text().startswith(r"system,M\xfcller,\xf6")
     source = write_files(
         tmp_path / "in\udcff",
         {"topics.xml": "<t><topic><number>1</number><title>z</title></topic></t>"},

@@ -91,6 +91,7 @@ def make_all(options: AllOptions) -> None:
     from aragorn.engine.device import choose_device
     from aragorn.errors import ReproductionError, SystemsFailedError
     from aragorn.storage.atomic_files import create_directory
+    from aragorn.storage.checkpoint_directory import require_replaceable
     from aragorn.threads import count_cpu_cores
     from aragorn_training.commands import graph
     from aragorn_training.commands.compare import compare_checkpoints
@@ -108,6 +109,13 @@ def make_all(options: AllOptions) -> None:
     print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
     if options.plan:
         return
+    outputs = {
+        name: options.output / name
+        for name in graph.list_system_checkpoints()
+        if options.output and name in selection
+    }
+    for output in outputs.values():
+        require_replaceable(output)
     checkpoints = options.work_dir / "checkpoints"
     for name in selection:
         stored = steps[name].stored
@@ -131,9 +139,9 @@ def make_all(options: AllOptions) -> None:
         raise SystemsFailedError(
             f"{cause}; correct the errors above and run the same command again"
         )
-    if options.output:
-        for name in set(graph.list_system_checkpoints()).intersection(finished):
-            _copy_checkpoint(checkpoints / name, options.output / name)
+    for name, output in outputs.items():
+        if name in finished:
+            _copy_checkpoint(checkpoints / name, output)
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
             f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: "

@@ -111,7 +111,7 @@ def fit_recipe(options: FitOptions) -> None:
 
     recipe = load_recipe(options.recipe)
     name = escape_undecodable(Path(options.recipe).stem)
-    output = get_output(options, "checkpoints", name)
+    output = _get_output(options, name)
     folder = get_default_folder_name(recipe.task.surface_vector_method)
     vectors = options.vectors or options.work_dir / folder
     device = choose_device(options.device)
@@ -120,6 +120,15 @@ def fit_recipe(options: FitOptions) -> None:
         nullcontext() if process.rank else lock_run(name, options.work_dir),
     ):
         fit(name, recipe, options.work_dir, vectors, output, device, options.restart, process)
+
+
+def _get_output(options: "FitOptions | TuneOptions | FuseOptions", name: str) -> Path:
+    """Return the directory of a checkpoint; raise OutputError if it holds other files."""
+    from aragorn.storage.checkpoint_directory import require_replaceable
+
+    output = get_output(options, "checkpoints", name)
+    require_replaceable(output)
+    return output
 
 
 def tune(options: TuneOptions) -> None:
@@ -140,14 +149,14 @@ def tune(options: TuneOptions) -> None:
                 f"tune {system.name}: no --work-dir; add the directory prepared by `prepare "
                 "quality`"
             )
-        output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
+        output = _get_output(options, system.stage.checkpoint or system.name)
         with open_retrieval(options, options.work_dir, output.parent) as retrieval:
             table = tune_quality(system, options.qrels[0][1], retrieval, output)
     else:
         grid = load_grid(options.grid)
         name = escape_undecodable(Path(options.grid).stem)
         qrels = index_files_by_name(options.qrels, "qrels")
-        output = get_output(options, "checkpoints", name)
+        output = _get_output(options, name)
         with open_retrieval(options, options.work_dir, output.parent) as retrieval:
             table = tune_grid(name, grid, qrels, retrieval, output, options.measure)
         table = table.sort_values(options.measure, ascending=False).head(10)
@@ -181,7 +190,7 @@ def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
             f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; "
             "remove --qrels"
         )
-    output = get_output(options, "checkpoints", system.stage.checkpoint or system.name)
+    output = _get_output(options, system.stage.checkpoint or system.name)
     device = choose_device(options.device)
     checkpoints = CheckpointStore(options.checkpoint_dir)
     with lock_run(output.name, options.work_dir):
@@ -200,7 +209,7 @@ def _fuse_learned(options: FuseOptions) -> None:
     name = escape_undecodable(Path(options.fusion).stem)
     if not options.candidates:
         recipe = msgspec.structs.replace(recipe, candidates=())
-    output = get_output(options, "checkpoints", name)
+    output = _get_output(options, name)
     results = options.results or options.work_dir / "results"
     with open_retrieval(options, options.work_dir, output.parent) as retrieval:
         tables = fit_fusion(name, recipe, options.qrels, retrieval, output, results)

@@ -46,8 +46,14 @@ def _read_description(module_name: str) -> str:
 def run_study(module: Any, options: Any) -> None:
     """Run a study; write its tables and plots, and print the table."""
     from aragorn.storage.atomic_files import create_directory, write_atomic
-    from aragorn_training.evaluation.tables import merge_rows, read_rows_to_keep, write_csv
+    from aragorn_training.evaluation.tables import (
+        merge_rows,
+        read_rows_to_keep,
+        write_csv,
+        write_csv_text,
+    )
     from aragorn_training.options import Result
+    from aragorn_training.plotting import PNG_SIGNATURE
 
     output = get_output(options, "results", *filter(None, [module.FILE.format(options=options)]))
     create_directory(output.parent if module.FILE else output)
@@ -62,11 +68,13 @@ def run_study(module: Any, options: Any) -> None:
     table = result.table if isinstance(result, Result) else result
     if isinstance(result, Result):
         for name, plot in result.plots.items():
-            write_atomic(output.with_name(f"{output.stem}{name and '_'}{name}.png"), plot)
+            file = output.with_name(f"{output.stem}{name and '_'}{name}.png")
+            write_atomic(file, plot, PNG_SIGNATURE)
         for name, further_table in result.tables.items():
             write_csv(output.with_name(f"{output.stem}_{name}.csv"), further_table, module.DIGITS)
     if kept_rows is None:
         write_csv(output, table, module.DIGITS)
     else:
-        write_atomic(output, merge_rows(table, kept_rows, key, module.ORDER, module.DIGITS))
+        text = merge_rows(table, kept_rows, key, module.ORDER, module.DIGITS)
+        write_csv_text(output, text)
     print(table.to_string(index=False, float_format=f"%.{module.DIGITS}f", na_rep=""))

@@ -12,11 +12,11 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, escape_name, pluralise
 from aragorn.io.orders import Order
 from aragorn.io.runs import read_run
-from aragorn.storage.atomic_files import create_directory, replace_atomic
+from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.tables import write_csv
 from aragorn_training.formatting import format_value
-from aragorn_training.plotting import create_figure, render_png
+from aragorn_training.plotting import PNG_SIGNATURE, create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +93,9 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
             )
     create_directory(output)
     for name, table in tables.items():
-        write_csv(output / f"{name}.csv", table, 4, index=True)
+        write_csv(output / f"{name}.csv", table.rename_axis("system"), 4, index=True, n_fixed=1)
     for name, heat_map in plot_heat_maps(tables).items():
-        replace_atomic(output / f"{name}.png", heat_map)
+        write_atomic(output / f"{name}.png", heat_map, PNG_SIGNATURE)
     log.info("Compared %d systems: %s", len(runs), output)
     return tables
 

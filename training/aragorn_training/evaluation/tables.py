@@ -1,6 +1,7 @@
 """Tabulate evaluation results: means with intervals, significance tests and per-topic values, as
 text and CSV."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -178,9 +179,20 @@ def _render(cells: pd.DataFrame, format_name: str) -> str:
     return str(cells.to_string())
 
 
-def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
-    """Write a table as CSV with `digits` decimal places; include its index if `index` is true."""
-    write_atomic(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
+def write_csv(
+    file: Path, table: pd.DataFrame, digits: int, *, index: bool = False, n_fixed: int = 3
+) -> None:
+    """Write a table as CSV with `digits` decimal places, see `write_csv_text`; include its index if
+    `index` is true."""
+    text = table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n")
+    write_csv_text(file, text, n_fixed)
+
+
+def write_csv_text(file: Path, text: str, n_fixed: int = 3) -> None:
+    """Write a CSV file; raise OutputError if a file exists whose first `n_fixed` columns, those that
+    all tables of this kind have, have other names."""
+    columns = text.partition("\n")[0].split(",")[:n_fixed]
+    write_atomic(file, text, re.escape(",".join(columns).encode()) + rb"[,\r\n]")
 
 
 def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:

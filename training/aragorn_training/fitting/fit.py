@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from aragorn import __version__
-from aragorn.errors import CheckpointError, OutputError, UsageError
+from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import (
     PROBE_FILE,
     WEIGHTS_FILE,
@@ -86,15 +86,8 @@ def fit(
             in several processes.
         TrainingError: If the loss is not finite, or the network gives all validation inputs the
             same score.
-        OutputError: If `checkpoint_dir` holds other files, or the checkpoint cannot be written; the
-            previous one remains.
+        OutputError: If the checkpoint cannot be written; the previous one remains.
     """
-    if (
-        checkpoint_dir.exists()
-        and any(checkpoint_dir.iterdir())
-        and not (checkpoint_dir / PROVENANCE).is_file()
-    ):
-        raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
     check_inputs(recipe, work_dir, vectors_dir)
     trainee = build_network(recipe, vectors_dir, checkpoint_dir.parent)
     trainee.network.to(device)

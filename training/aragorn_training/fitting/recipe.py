@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Meta
 
+from aragorn.bounds import (
+    FrozenCount,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    Share,
+)
 from aragorn.models import rankers, taggers
 from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
@@ -18,12 +25,6 @@ from aragorn_training.fitting.cluster_initialisation import ClusterInitialisatio
 from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.task import Task, TrainableNetwork
 
-MAX_FLOAT = 1e300  # rejects infinity and NaN
-PositiveInt = Annotated[int, Meta(ge=1)]
-NonNegativeInt = Annotated[int, Meta(ge=0)]
-PositiveFloat = Annotated[float, Meta(gt=0, lt=MAX_FLOAT)]
-NonNegativeFloat = Annotated[float, Meta(ge=0, lt=MAX_FLOAT)]
-
 
 class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the pretrained encoder of a BERT network."""
@@ -32,8 +33,8 @@ class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # checkpoint in the output's parent folder that provides the encoder's weights; empty: none
     init_from: str = ""
     # number of lowest blocks frozen with the embeddings; -1: nothing is
-    frozen_layers: Annotated[int, Meta(ge=-1)] = -1
-    learning_rate: PositiveFloat = 2e-5
+    frozen_layers: FrozenCount = -1
+    learning_rate: Positive = 2e-5
     # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
     bfloat16: bool = False
 
@@ -44,12 +45,12 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epochs: NonNegativeInt = 10  # 0: the network is not trained
     max_steps: NonNegativeInt = 0  # upper bound on optimiser steps; 0: none
     validations_per_epoch: PositiveInt = 8
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: Positive = 1e-3
     # fraction of the steps used for linear warm-up
-    warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    warmup_fraction: Share = 0.0
     linear_decay: bool = False  # linear decay of the learning rates to 0
-    margin: NonNegativeFloat = 1.0  # margin of the pairwise hinge loss
-    l1_weight: NonNegativeFloat = 0.0  # weight of the L1 norm of latent vectors (SNRM)
+    margin: NonNegative = 1.0  # margin of the pairwise hinge loss
+    l1_weight: NonNegative = 0.0  # weight of the L1 norm of latent vectors (SNRM)
     batch_size: PositiveInt = 32  # examples per optimiser step
     micro_batch_size: PositiveInt = 32  # examples per forward pass
     # size of the query sample that selects the checkpoint; 0: all

@@ -7,21 +7,20 @@ import msgspec
 from msgspec import Meta
 
 from aragorn import __version__
+from aragorn.bounds import NonNegative, NonNegativeInt, Positive, Share
 from aragorn.errors import abbreviate, suggest
 from aragorn.rankings import MAX_DEPTH
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.fusion import MemberFingerprints
 from aragorn.systems.weighted_sum import (
     LENGTH_FEATURE,
-    UPPER_BOUND,
     LengthFeature,
     Member,
     WeightedSum,
 )
 from aragorn_training import configs
 
-PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
-PositiveInt = Annotated[int, Meta(ge=1, le=10_000)]
+IterationCount = Annotated[int, Meta(ge=1, le=10_000)]
 WEIGHT_DIGITS = 6  # further digits depend on machine and library versions
 RIDGE = "ridge"  # learner of the checkpoint's model
 
@@ -29,11 +28,11 @@ RIDGE = "ridge"  # learner of the checkpoint's model
 class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the ridge regression and of the labels that all learners fit."""
 
-    alpha: PositiveFloat = 1.0  # ridge penalty
+    alpha: Positive = 1.0  # ridge penalty
     # number of unjudged pool documents sampled per topic and labelled 0
-    unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20
+    unjudged_per_topic: NonNegativeInt = 20
     # weight of the second qrels, if there are two
-    second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    second_qrels_weight: Share = 0.5
     # of the sampled documents, bootstrap samples and compared learners
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
@@ -43,10 +42,10 @@ class LambdaMARTSettings(
 ):
     """Settings of LambdaMART, which is compared with ridge regression."""
 
-    trees: PositiveInt = 100
+    trees: IterationCount = 100
     leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
-    min_leaf_documents: PositiveInt = 20  # minimum documents per leaf
-    learning_rate: PositiveFloat = 0.05
+    min_leaf_documents: IterationCount = 20  # minimum documents per leaf
+    learning_rate: Positive = 0.05
 
 
 class RankNetSettings(
@@ -55,9 +54,9 @@ class RankNetSettings(
     """Settings of RankNet, which is compared with ridge regression."""
 
     hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # 0: linear model
-    steps: PositiveInt = 300  # full-batch Adam steps
-    learning_rate: PositiveFloat = 0.01
-    weight_decay: Annotated[float, Meta(ge=0, lt=UPPER_BOUND)] = 0.001  # L2 penalty of Adam
+    steps: IterationCount = 300  # full-batch Adam steps
+    learning_rate: Positive = 0.01
+    weight_decay: NonNegative = 0.001  # L2 penalty of Adam
 
 
 class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +67,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # candidate members, evaluated one at a time; they add no documents to the pool
     candidates: tuple[str, ...] = ()
     # cap of the log-length feature; None: no such feature
-    max_log_length: PositiveFloat | None = None
+    max_log_length: Positive | None = None
     fit: FitSettings = FitSettings()
     # learners compared with ridge, by name
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}

@@ -65,7 +65,7 @@ def write_published(page: Path = PAGE) -> None:
         columns=list(sources),
         sources=sources.to_numpy().tolist(),
     )
-    write_atomic(page, content)
+    write_atomic(page, content, rb"(?s).*Published figures and ours")
     if page.suffix != ".html":
         template = environment.get_template("publication.md.jinja")
         create_directory(page.with_suffix(""))
@@ -73,6 +73,7 @@ def write_published(page: Path = PAGE) -> None:
             write_atomic(
                 page.with_suffix("") / f"{publication['name']}.md",
                 template.render(publication=publication),
+                rb"# .*: published figures and ours",
             )
 
 

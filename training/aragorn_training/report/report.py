@@ -108,7 +108,7 @@ def write_report(
         topics=sections,
         **_collect_data(sections, runs, evaluations, checkpoints),
     )
-    write_atomic(output, html)
+    write_atomic(output, html, rb"(?s).*<title>Report on ")
     counts = f"{pluralise(len(systems), 'system')}, {pluralise(len(sections), 'topic')}"
     log.info("%s: %s, %.1f MB", output, counts, output.stat().st_size / 1e6)
 

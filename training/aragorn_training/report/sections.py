@@ -82,7 +82,7 @@ def replace_section(readme: Path, name: str, content: str) -> None:
         )
     before = text.split(begin)[0]
     after = text.split(end)[1]
-    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
+    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}", b"")
 
 
 def format_system_names(checkpoints: Path) -> str:

@@ -69,7 +69,7 @@ def _check_network_settings(recipe: Recipe) -> None:
     network_class = recipe.network_class
     hints = {
         name: hint
-        for name, hint in get_type_hints(network_class.Config).items()
+        for name, hint in get_type_hints(network_class.Config, include_extras=True).items()
         if name not in DERIVED_FIELDS
     }
     for key, value in recipe.network.items():

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from aragorn.bounds import PositiveInt
 from aragorn.models.network import Network
 from aragorn_training.fitting.initialisation import TextNetworkSpec
-from aragorn_training.fitting.recipe import PositiveInt, Recipe
+from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import TrainableNetwork
 from aragorn_training.tasks.pairs import PairwiseSpec, PairwiseTask
 

@@ -5,21 +5,21 @@ In-batch negatives: Karpukhin et al. 2020 (DPR, section 3.2). Weak labels: Zaman
 """
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from msgspec import Meta
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
+from aragorn.bounds import Positive, Share
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.ranker import LatentRanker, Ranker
 from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.learning_curve import CurveSpec
-from aragorn_training.fitting.recipe import PositiveFloat, Recipe
+from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import TrainableNetwork
 from aragorn_training.fitting.validation import NDCG, RECALL, measure_full_collection
 from aragorn_training.tasks.pairs import PairwiseTask, l1_norm
@@ -40,10 +40,10 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     supported_networks: ClassVar = ("snrm",)
     pairwise_only: ClassVar = ("margin",)
     validates_on_candidates: ClassVar = True
-    temperature: PositiveFloat = 1.0  # softmax temperature
+    temperature: Positive = 1.0  # softmax temperature
     # weight of the query-likelihood labels in the loss
-    weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    mu: PositiveFloat = 200.0  # Dirichlet prior of the language model
+    weak_label_weight: Share = 0.5
+    mu: Positive = 200.0  # Dirichlet prior of the language model
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str

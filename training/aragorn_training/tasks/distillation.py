@@ -27,7 +27,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     data_kind: ClassVar = "distillation"
     # squared error of scores, or of score differences
     loss: Literal["mse", "margin_mse"] = "margin_mse"
-    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
+    list_size: Annotated[int, Meta(ge=2, le=1_000)] = 12  # maximum documents per list
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str

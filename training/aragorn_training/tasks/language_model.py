@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from aragorn.bounds import PositiveInt
 from aragorn.errors import InputError
 from aragorn.inference.device import batch_by_length
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
@@ -24,7 +25,7 @@ from aragorn_training.fitting.initialisation import (
 )
 from aragorn_training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from aragorn_training.fitting.learning_curve import CurveSpec
-from aragorn_training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
+from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from aragorn_training.fitting.task import Task, TrainableNetwork, build_divergence_error
 from aragorn_training.fitting.validation import use_evaluation_mode
 

@@ -41,7 +41,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     data_kind: ClassVar = "quality"
     supported_networks: ClassVar = ("tfr_bert",)
     datasets: tuple[Literal["ukp", "ibm"], ...]  # other data sets are for testing only
-    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum arguments per list
+    list_size: Annotated[int, Meta(ge=2, le=1_000)] = 12  # maximum arguments per list
     ranks_within: RankScope = "list"  # labels are dense ranks within the list or within its topic
     loss: LossName = "softmax"
 

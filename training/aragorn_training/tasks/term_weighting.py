@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from aragorn.bounds import NonNegativeInt
 from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.models.padding import PaddedTexts, pad
@@ -30,7 +31,7 @@ from aragorn_training.evaluation.term_weighting import (
 )
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.learning_curve import CurveSpec
-from aragorn_training.fitting.recipe import NonNegativeInt, Recipe
+from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import (
     Task,
     TrainableNetwork,

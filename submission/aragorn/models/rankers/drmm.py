@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aragorn.bounds import Rows, Share, Smoothing, Width
+from aragorn.bounds import Positive, Rows, Share, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import (
     VOCABULARY_BATCH,
@@ -52,7 +52,7 @@ class DRMM(TopicRanker):
         vocabulary: Rows
         dimensions: Width = 300
         bins: Width = 1024
-        smoothing: Smoothing = 1.0
+        smoothing: Positive = 1.0
         hidden: tuple[Width, Width] = (256, 5)
         dropout: Share = 0.2
 

@@ -75,7 +75,7 @@ def test_recipe_defaults_and_overrides(tmp_path):
     ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
     ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
     (GOOD + "[lengths]\npremise = 0", "lengths.premise: Expected `int` >= 1"),
-    (GOOD + "learning_rate = nan", "mine.toml: training.learning_rate: Expected `float` > 0.0"),
+    (GOOD + "learning_rate = nan", "mine.toml: training.learning_rate: Expected `float` >= 1e-09"),
     (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
     ("training = 3", "training must be a table"), ("seed = 1", "set exactly one of `ranker` and `tagger`"),
     (GOOD + '[quality]\ndatasets = ["ukp"]', "[quality] supports tfr_bert, not knrm; change the network or the task table"),
