@@ -35,7 +35,8 @@ LAYERS = [
     ["aragorn_training/fusion", "aragorn_training/sbert", "aragorn_training/tuning"],
     ["aragorn_training/studies/augmented_sbert", "aragorn_training/tasks"],
     ["aragorn_training/report", "aragorn_training/studies/argument_quality"],
-    ["aragorn_training/studies", "aragorn_training/studies/results"],
+    ["aragorn_training/studies/results"],
+    ["aragorn_training/studies"],
     ["aragorn_training's commands"],
 ]
 LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}

@@ -165,6 +165,13 @@ NO_RESULTS = r"`[^`]*`|\]\([^)]*\)|\b(19|20)\d\d\b|[\d.]+ (GB|MB|minutes)|≥ [\
 SETTINGS = {"0", "5", "95%", "10,000", "16"}
 
 
+def compute_best_ndcg(means):
+    """Return the nDCG@5 of 2021 of the best neural re-ranker and of `dirichlet`."""
+    rows = means[(means["year"] == 2021) & (means["measure"] == "nDCG@5")]
+    best = rows.loc[rows["family"] == "neural re-ranker", "mean"].max()
+    return best, rows.set_index("system")["mean"]["dirichlet"]
+
+
 def compute_figures():
     """Return the figures in the documents that follow from result files, published figures and the
     sample."""
@@ -182,7 +189,12 @@ def compute_figures():
         outside[name] / (total[name] + outside[name]) for name in ("judged_2020", "judged_2021")
     ]
     percentages = {f"{share:.0%}" for share in shares} | {f"{total['arguments'] / n_corpus:.1%}"}
-    return {f"{count:,}" for count in counts} | percentages
+    means = {
+        f"{mean:.3f}"
+        for name in ("systems", "complete_topics")
+        for mean in compute_best_ndcg(pd.read_csv(RESULTS / f"{name}.csv"))
+    }
+    return {f"{count:,}" for count in counts} | percentages | means
 
 
 @pytest.mark.parametrize("name", ["README.md", "training/results/README.md"])

@@ -15,19 +15,31 @@ from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.evaluation.evaluate import COMPACT_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
-from aragorn_training.evaluation.significance import format_mark
-from aragorn_training.formatting import format_value
+from aragorn_training.evaluation.evaluate import (
+    COMPACT_MEASURES,
+    HEADLINE_MEASURES,
+    JUDGED,
+    JUDGED_ONLY_NDCG,
+    NDCG,
+    TOUCHE_NDCG,
+)
+from aragorn_training.evaluation.significance import ALPHA, format_mark
+from aragorn_training.formatting import DASH, format_value
 from aragorn_training.published import RESULTS, load_figures
 
 BASELINE = "dirichlet"
+# systems with which official runs, and on complete topics all systems, are compared
+REFERENCES = (BASELINE, "fusion")
 MEASURES = COMPACT_MEASURES  # of all systems
 # protocols
 NESTED = "nested"
 HELD_OUT = "held-out"
 SELECTED = "selected"
+SUBMITTED = "submitted"
 BEST_HEADERS = (f"{TOUCHE_NDCG} [95 % CI]", *HEADLINE_MEASURES[1:])
 N_BEST = 6  # number of systems in the main README
+NEURAL_FAMILIES = ("neural re-ranker", "neural, first stage", "dense")
+WINNER = "ElrondKRun"  # official run of Touché 2021 with the highest official nDCG@5
 MAP = "MAP@20"
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
 PUBLISHED_ROWS = {  # network → row of table 4.2 of Entezari 2020
@@ -105,22 +117,21 @@ def format_systems_table(results: Path = RESULTS) -> str:
 
 
 def format_results_tables(results: Path = RESULTS) -> str:
-    """Format one table per year with all systems, best first; systems with undefined topics follow
-    those without."""
+    """Format one table per year with all systems and official runs, best first; those with
+    undefined topics follow those without."""
     tables = []
     for year, rows in _load_rows(results).items():
-        n_topics = max(row["n"] for row in rows)
         header = [f"system ({year})", "family", "protocol", BEST_HEADERS[0], "n", *MEASURES[1:]]
         columns = ["name", "family", "protocol", "interval", "n", *MEASURES[1:]]
-        ordered_rows = sorted(rows, key=lambda row: (row["n"] < n_topics, -row["mean"]))
+        ordered_rows = sorted(rows, key=lambda row: (row["n"] < row["n_topics"], -row["mean"]))
         cells = [[str(row[column]) for column in columns] for row in ordered_rows]
         tables.append(_format_table(header, cells))
     return "\n".join(tables)
 
 
 def format_best_table(results: Path = RESULTS) -> str:
-    """Format the N_BEST systems by nDCG@5-touche on the tuning year, with their results on all
-    years."""
+    """Format the N_BEST systems by nDCG@5-touche on the tuning year and WINNER, with their results
+    on all years."""
     rows_by_year = _load_rows(results)
     *_, tuning_year = rows_by_year
     labels = [f"{NESTED if year == tuning_year else HELD_OUT} {year}" for year in rows_by_year]
@@ -129,26 +140,122 @@ def format_best_table(results: Path = RESULTS) -> str:
         "family",
         *(f"{label}: {name}" for label in labels for name in BEST_HEADERS),
     ]
+    best = sorted(rows_by_year[tuning_year], key=lambda row: -row["mean"])[:N_BEST]
+    names = [*(row["system"] for row in best), WINNER]
     table = []
-    for best in sorted(rows_by_year[tuning_year], key=lambda row: -row["mean"])[:N_BEST]:
-        cells = [best["name"], best["family"]]
-        for rows in rows_by_year.values():
-            [row] = [row for row in rows if row["system"] == best["system"]]
-            cells += [row["interval"], *(row[measure] for measure in HEADLINE_MEASURES[1:])]
+    for name in names:
+        rows = {
+            year: row
+            for year in rows_by_year
+            for row in rows_by_year[year]
+            if row["system"] == name
+        }
+        first = next(iter(rows.values()))
+        cells = [first["name"], first["family"]]
+        for year in rows_by_year:
+            row = rows.get(year, {})
+            columns = ("interval", *HEADLINE_MEASURES[1:])
+            cells += [row.get(column, DASH) for column in columns]
         table.append(cells)
-    return _format_table(header, table)
+    return f"{_format_table(header, table)}\n{_compare_with_winner(results)}\n"
+
+
+def _compare_with_winner(results: Path) -> str:
+    """Format the differences of fusion from WINNER, with p values, in a sentence."""
+    tests = _read(results / "official_runs_significance.csv")
+    rows = tests[(tests["baseline"] == "fusion") & (tests["system"] == WINNER)]
+    by_measure = rows.set_index("measure").loc[[*HEADLINE_MEASURES]]
+    differences = [
+        f"{-row['difference']:+.3f} (p {row['p']:.3f})" for row in by_measure.to_dict("records")
+    ]
+    return (
+        f"`{WINNER}` won Touché {rows['year'].iloc[0]}; its run is evaluated without the documents that our systems do "
+        f"not retrieve. Differences of `fusion` from it, in the order of the columns: {', '.join(differences)}."
+    )
+
+
+def format_complete_topics_table(results: Path = RESULTS) -> str:
+    """Format the results of all systems and official runs on the topics of which the excerpt has
+    all judged documents, best nDCG@5 first, and describe topics and tests."""
+    means = _read(results / "complete_topics.csv")
+    values = means.pivot(index="system", columns="measure", values="mean")
+    tests = _read(results / "complete_topics_significance.csv")
+    tests = tests[tests["measure"] == NDCG]
+    differences = {
+        (row["baseline"], row["system"]): f"{row['difference']:+.3f} ({row['p']:.3f})"
+        for row in tests.to_dict("records")
+    }
+    ranking = means[means["measure"] == NDCG].sort_values("mean", ascending=False, kind="stable")
+    rows = [
+        [
+            name,
+            row["family"],
+            f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
+            *(f"{values[measure][name]:.3f}" for measure in (JUDGED_ONLY_NDCG, JUDGED)),
+            *(differences.get((baseline, name), DASH) for baseline in REFERENCES),
+        ]
+        for name, row in zip(ranking["system"], ranking.to_dict("records"), strict=True)
+    ]
+    header = ["system", "family", f"{NDCG} [95 % CI]", JUDGED_ONLY_NDCG, JUDGED]
+    header += [f"difference from {name} (p)" for name in REFERENCES]
+    n_significant = int((tests["p_holm"] < ALPHA).sum())
+    year = ranking["year"].iloc[0]
+    return (
+        f"{_format_table(header, rows)}\n"
+        f"{_describe_complete_topics(results, year)} Differences are of {NDCG}, p values of the "
+        "exact test and not corrected; "
+        f"below .05 after Holm's correction per column: {n_significant or 'none'}. {_count_closer_systems(results, year)}\n"
+    )
+
+
+def _count_closer_systems(results: Path, year: int) -> str:
+    """Format in a sentence how many neural systems are closer to BASELINE over the complete topics
+    of a year than over all."""
+    distances = []
+    for name in ("complete_topics", "systems"):
+        table = _read(results / f"{name}.csv")
+        table = table[(table["year"] == year) & (table["measure"] == NDCG)]
+        means = table.set_index("system")["mean"]
+        neural = table.loc[table["family"].isin(NEURAL_FAMILIES), "system"]
+        distances.append(means[BASELINE] - means[neural])
+    is_closer = distances[0] < distances[1]
+    return (
+        f"{is_closer.sum()} of {len(is_closer)} neural systems are closer to `{BASELINE}`, or above it, than over all "
+        "topics, where part of their distance thus seems due to missing texts."
+    )
+
+
+def _describe_complete_topics(results: Path, year: int) -> str:
+    """Format the topics of a year of which the excerpt has all judged documents, and the largest
+    share of another topic, in a sentence."""
+    topics = _read(results / "collection_topics.csv")
+    topics = topics[topics["qrels"] == year]
+    is_complete = topics["judged"] == topics["in_input"]
+    complete = topics[is_complete]
+    others = topics[~is_complete]
+    share = (others["in_input"] / others["judged"]).max()
+    return (
+        f"The excerpt has all judged documents of topics {', '.join(map(str, complete['qid']))} of {year} "
+        f"({complete['judged'].sum()} judgments), and at most {100 * share:.0f} % of those of the other {len(others)}."
+    )
 
 
 def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
-    """Load the rows of each year, the tuning year last; a year is a test year if all of its results
-    are held-out.
+    """Load the rows of each year, the tuning year last: systems and official runs. A year is a test
+    year if none of its results is nested or selected.
 
-    A row has `system family protocol n mean`, and as text `name`, `interval` and one cell per
+    A row has `system family protocol n n_topics mean`, and as text `name`, `interval` and one cell per
     measure, with a mark if the difference from BASELINE is significant; the year's best value is
     bold.
     """
-    means = _read(results / "systems.csv")
-    tests = _read(results / "systems_significance.csv")
+    means = pd.concat([_read(results / f"{name}.csv") for name in ("systems", "official_runs")])
+    official_tests = _read(results / "official_runs_significance.csv")
+    tests = pd.concat(
+        [
+            _read(results / "systems_significance.csv"),
+            official_tests[official_tests["baseline"] == BASELINE],
+        ]
+    )
     table = means.merge(tests[["system", "year", "measure", "difference", "p_holm"]], how="left")
     marks = list(map(format_mark, table["difference"], table["p_holm"]))
     text = table["mean"].map("{:.3f}".format)
@@ -157,6 +264,7 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
     table["interval"] = (
         table["cell"] + table["low"].map(" [{:.3f}".format) + table["high"].map(", {:.3f}]".format)
     )
+    table["n_topics"] = table.groupby("year")["n"].transform("max")
     table["name"] = table["system"].replace(BASELINE, f"*{BASELINE}*")
     cells = table.pivot(index=["year", "system"], columns="measure", values="cell").reset_index()
     rows = (
@@ -168,7 +276,8 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
         int(str(year)): group.to_dict("records") for year, group in rows.groupby("year", sort=False)
     }
     ordered_years = sorted(
-        by_year, key=lambda year: any(row["protocol"] != HELD_OUT for row in by_year[year])
+        by_year,
+        key=lambda year: any(row["protocol"] in (NESTED, SELECTED) for row in by_year[year]),
     )
     return {
         year: [{str(key): value for key, value in row.items()} for row in by_year[year]]
@@ -406,6 +515,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Path], str]]] = {
     "collection": ("training/README.md", format_collection_table),
     "steps": ("training/README.md", format_step_seconds),
     "results": ("training/results/README.md", format_results_tables),
+    "complete": ("training/results/README.md", format_complete_topics_table),
     "fusion": ("training/aragorn_training/studies/README.md", format_fusion_table),
     "trials": ("training/aragorn_training/studies/README.md", format_trials_table),
     "enrichments": ("training/aragorn_training/studies/README.md", format_enrichments_table),

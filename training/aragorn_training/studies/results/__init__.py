@@ -52,6 +52,7 @@ COLUMNS = {
 MEANS_COLUMNS = ("system", "family", "protocol", "year", "measure", "n", "mean", "low", "high")
 TOPIC_COLUMNS = ("system", "protocol", "year", "qid")
 TEST_COLUMNS = ("system", "year", "measure", "n", "difference", "p", "p_holm")
+OFFICIAL_RUN = "official run"  # family
 # the length exponent of its member snrm is selected on the tuning year
 SELECTED_SYSTEMS = ("ensemble",)
 
@@ -176,10 +177,10 @@ def tabulate_results(
             values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
             protocols[year.year, system.name] = protocol
 
-    means = _label_rows(tables.tabulate_means(values), protocols, MEANS_COLUMNS)
+    means = label_rows(tables.tabulate_means(values), protocols, MEANS_COLUMNS)
     if excluded:
         return {"systems_excluded": means}
-    per_topic = _label_rows(tables.tabulate_topics(values), protocols, [*TOPIC_COLUMNS, *MEASURES])
+    per_topic = label_rows(tables.tabulate_topics(values), protocols, [*TOPIC_COLUMNS, *MEASURES])
     return {
         "systems": means,
         "systems_per_topic": per_topic,
@@ -197,15 +198,19 @@ def _evaluate_system_run(
     return evaluate_run(run, qrels)
 
 
-def _label_rows(
+def label_rows(
     table: pd.DataFrame, protocols: Mapping[tuple[str, str], str], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Add the protocol of year and system, and the family; return the named columns."""
+    """Add the protocol of year and system, and the family (of official runs: OFFICIAL_RUN); return
+    the named columns."""
     table = table.reset_index().rename(columns=COLUMNS)
     keys = zip(table["year"], table["system"], strict=True)
     return table.assign(
         protocol=[protocols[key] for key in keys],
-        family=[SYSTEMS[name].stage.family for name in table["system"]],
+        family=[
+            SYSTEMS[name].stage.family if name in SYSTEMS else OFFICIAL_RUN
+            for name in table["system"]
+        ],
     )[[*columns]]
 
 
