@@ -5,9 +5,9 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import get_ident
+from threading import Event, Thread, get_ident
 from typing import Any, TypeVar
 
 from aragorn.errors import escape_unprintable
@@ -16,8 +16,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 LOG_INTERVAL_SECONDS = 30.0
+MAX_SILENT_SECONDS = 4.0  # between messages of `log_when_silent`
 # level of messages that are shown even if those of level INFO are suppressed
 NOTICE = logging.INFO + 5
+
+_suppressed_threads: set[int] = set()
+# what is being done and since when, innermost last; "": a bar shows it
+_tasks: list[tuple[Callable[[], str], float]] = []
 
 
 def configure_logging(is_quiet: bool = False) -> None:
@@ -34,6 +39,8 @@ def suppress_info() -> Iterator[None]:
     """Suppress this thread's log messages of level INFO and below."""
     thread = get_ident()
     handlers = [*logging.getLogger().handlers]
+    is_outermost = thread not in _suppressed_threads
+    _suppressed_threads.add(thread)
 
     def is_shown(record: logging.LogRecord) -> bool:
         return record.thread != thread or record.levelno > logging.INFO
@@ -45,6 +52,58 @@ def suppress_info() -> Iterator[None]:
     finally:
         for handler in handlers:
             handler.removeFilter(is_shown)
+        if is_outermost:
+            _suppressed_threads.remove(thread)
+
+
+@contextmanager
+def announce(describe: Callable[[], str]) -> Iterator[None]:
+    """Let `log_when_silent` log what `describe` returns while the block runs, unless this thread's
+    messages are suppressed."""
+    if get_ident() in _suppressed_threads:
+        yield
+        return
+    task = (describe, time.perf_counter())
+    _tasks.append(task)
+    try:
+        yield
+    finally:
+        _tasks.remove(task)
+
+
+class _Clock(logging.Handler):
+    """Handler that keeps the time of the last message."""
+
+    last_time = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread not in _suppressed_threads:
+            self.last_time = record.created
+
+
+@contextmanager
+def log_when_silent() -> Iterator[None]:
+    """Log the innermost announced task whenever MAX_SILENT_SECONDS pass without a message."""
+    clock = _Clock()
+    clock.last_time = time.time()
+    finished = Event()
+
+    def watch() -> None:
+        while not finished.wait(MAX_SILENT_SECONDS / 8):
+            if _tasks and time.time() - clock.last_time >= MAX_SILENT_SECONDS:
+                describe, start = _tasks[-1]
+                if description := describe():
+                    log.info("%s, %.0f s so far", description, time.perf_counter() - start)
+
+    thread = Thread(target=watch, daemon=True)
+    logging.getLogger().addHandler(clock)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+        logging.getLogger().removeHandler(clock)
 
 
 class _EscapingFormatter(logging.Formatter):
@@ -77,7 +136,8 @@ def track_weighted(
     elif sys.stderr.isatty():
         from tqdm import tqdm  # here, because the import would slow down `--help`
 
-        with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
+        bar = tqdm(total=total, desc=description, unit=f" {unit}", leave=False)
+        with bar, announce(str):
             for item, weight in items:
                 yield item
                 bar.update(weight)
@@ -90,23 +150,25 @@ def _track_in_log(
 ) -> Iterator[T]:
     n_done = 0
     start = last_log = time.monotonic()
-    for item, weight in items:
-        yield item
-        n_done += weight
-        now = time.monotonic()
-        if now - last_log >= LOG_INTERVAL_SECONDS:
-            last_log = now
-            rate = n_done / (now - start)
-            log.info(
-                "%s: %d of %d %s, %.1f/s, %.0f s left",
-                description,
-                n_done,
-                total,
-                unit,
-                rate,
-                (total - n_done) / rate,
-            )
-    log.info("%s: %d %s in %.1f s", description, n_done, unit, time.monotonic() - start)
+    with announce(lambda: f"{description}: {n_done} of {total} {unit}"):
+        for item, weight in items:
+            yield item
+            n_done += weight
+            now = time.monotonic()
+            if now - last_log >= LOG_INTERVAL_SECONDS:
+                last_log = now
+                rate = n_done / (now - start)
+                log.info(
+                    "%s: %d of %d %s, %.1f/s, %.0f s left",
+                    description,
+                    n_done,
+                    total,
+                    unit,
+                    rate,
+                    (total - n_done) / rate,
+                )
+    noun = unit.removesuffix("s") if n_done == 1 else unit
+    log.info("%s: %d %s in %.1f s", description, n_done, noun, time.monotonic() - start)
 
 
 class Stopwatch:
@@ -124,7 +186,8 @@ class Stopwatch:
         self._nested_seconds = 0.0
         start = time.monotonic()
         try:
-            yield
+            with announce(lambda: name):
+                yield
         finally:
             elapsed = time.monotonic() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + elapsed - self._nested_seconds

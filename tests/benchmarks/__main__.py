@@ -183,7 +183,8 @@ def update_readme(results: Path, readme: Path = README) -> None:
     """Replace the generated section of a README by a table of the first result of each benchmark in
     a JSON file.
 
-    Of the benchmarks in `COMPLETE`, the table has all results.
+    Of the benchmarks in `COMPLETE`, the table has all results. Ratios below their target are
+    marked.
     """
     content = json.loads(results.read_text(encoding="utf-8"))
     lines = ["| task | ours | baseline | ratio | target |", "|---|---|---|---|---|"]
@@ -192,14 +193,17 @@ def update_readme(results: Path, readme: Path = README) -> None:
         result for name, rows in benchmarks for result in (rows if name in COMPLETE else rows[:1])
     ):
         target = "" if result["target"] is None else f"{result['target']:g}"
+        mark = " ✗" if result["target"] and result["ratio"] < result["target"] else ""
         baseline = f"{result['baseline_name']}: {result['baseline']}"
         lines.append(
-            f"| {result['task']} | {result['ours']} | {baseline} | {result['ratio']:.2f} | {target} |"
+            f"| {result['task']} | {result['ours']} | {baseline} | {result['ratio']:.2f}{mark} "
+            f"| {target} |"
         )
     machine = content["machine"]
     text = (
         "\n".join(lines)
-        + f"\n\n{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}.\n"
+        + "\n\n✗: below the target. "
+        + f"{machine['threads']} threads, torch {machine['torch']}, {machine['processor']}.\n"
     )
     replace_section(readme, "speed", text)
 

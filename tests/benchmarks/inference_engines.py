@@ -21,6 +21,7 @@ from transformers import BertConfig, BertModel
 
 from aragorn.engine.base import CPU
 from aragorn.engine.device import FLOAT32, choose_precision
+from aragorn.errors import UsageError
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
@@ -58,12 +59,8 @@ def build_benchmarks(
     directory: Path, max_pairs: int = 320, max_premises: int = 256, max_documents: int = 200
 ) -> list[Benchmark]:
     """Build the benchmarks of Vanilla BERT's pairs, SBERT's premises and DeepCT's passages in
-    float32 and bfloat16.
-
-    Raises:
-        UsageError: If the processor does not support bfloat16, or OpenVINO is not installed.
-    """
-    bfloat16 = choose_precision("bfloat16", CPU)
+    float32 and, if the processor supports it, bfloat16."""
+    has_bfloat16 = _has_bfloat16()
     benchmarks = []
     for build in (
         partial(_build_vanilla_bert, directory, max_pairs),
@@ -74,8 +71,9 @@ def build_benchmarks(
         engines: list[tuple[str, str, Run]] = [
             ("OpenVINO", FLOAT32, _build_openvino(network, "f32")),
             ("ONNX Runtime", FLOAT32, _build_onnxruntime(network)),
-            ("OpenVINO", bfloat16, _build_openvino(network, "bf16")),
         ]
+        if has_bfloat16:
+            engines.append(("OpenVINO", "bfloat16", _build_openvino(network, "bf16")))
         for name, precision, run in engines:
             line = f"{task}, CPU, {precision}"
             benchmarks.append(
@@ -84,6 +82,16 @@ def build_benchmarks(
                 )
             )
     return benchmarks
+
+
+def _has_bfloat16() -> bool:
+    """Return whether bfloat16 can be measured; print why not."""
+    try:
+        choose_precision("bfloat16", CPU)
+    except UsageError as error:
+        print(f"inference_engines: bfloat16 skipped: {error}")
+        return False
+    return True
 
 
 Task = tuple[str, str, int, Callable[[str], object], LastLayer, list[Batch]]

@@ -20,6 +20,7 @@ from aragorn.errors import InputError, TrainingError, UsageError
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.__main__ import main
+from aragorn_training.data.corpora import ARGS_ME
 from aragorn_training.data.distillation import get_table_path
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.word_vectors import get_default_folder_name
@@ -123,7 +124,7 @@ def work(prepared_work_dir, corpus, tmp_path_factory):
         for i in range(8)
     ]
     store = RecordedFiles(
-        get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}}
+        get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}, **ARGS_ME}
     )
     table = pd.DataFrame(rows, columns=COLUMNS)
     store.build([get_table_path(work).name], table.to_parquet)

@@ -71,7 +71,7 @@ def work(prepared_work_dir, without_plots, tmp_path_factory):
     return work
 
 
-def test_tagger_learns_and_reports_its_sources(work):
+def test_tagger_learns_and_reports_its_sources(work, corpus):
     checkpoint = work / "checkpoints" / "mine"
     metrics, provenance = (
         json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json")
@@ -84,11 +84,12 @@ def test_tagger_learns_and_reports_its_sources(work):
         "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse"
     )
     assert message in card
-    message = (
-        "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of"
-    )
+    message = f"MIT); word vectors and language model: {corpus.name} arguments (licence not stated). Hashes"
     assert message in card
-    assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
+    training_data = provenance["training_data"]
+    assert set(training_data.pop("input")) == {"essays.parquet", "webd.parquet"}
+    sources = f"essays and webd (TARGER) and {corpus.name}"
+    assert training_data == {"data": sources, "licence": "not stated"}
     expected = ("word2vec", "words")
     assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == expected
 

@@ -3,6 +3,7 @@ messages on invalid inputs."""
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -289,6 +290,28 @@ def test_scores_are_those_of_the_teachers_ranking(
         "premise"
     ]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
+
+
+def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path):
+    arguments = json.loads((corpus / "args-me.json").read_text())["arguments"][::5]
+    lines = ["query\ttext\tlabel"]
+    for argument, other in pairwise(arguments):
+        query = argument["conclusion"]
+        lines += [
+            f"{query}\t{text['premises'][0]['text']}\t{int(text is argument)}"
+            for text in (argument, other)
+        ]
+    file = tmp_path / "own.tsv"
+    file.write_text("\n".join(lines) + "\n")
+    assert main(argv("prepare labels -i", file, "--work-dir", work_dir)) == 0
+    recipe = KNRM_RECIPE + "[distillation]\n"
+    assert main(fit(recipe, "-o", tmp_path / "knrm")) == 0
+    metrics = json.loads((tmp_path / "knrm" / "metrics.json").read_text())
+    assert metrics["validation"]["Pearson"] > 80
+    card = (tmp_path / "knrm" / "README.md").read_text()
+    assert "Trained on the labelled pairs of own.tsv. Hashes" in card
+    assert "Licence of the weights: not stated." in card
+    assert "args.me" not in card
 
 
 def test_topics_are_excluded_and_faults_keep_the_table(prepare, debates, work_dir, assert_fails):

@@ -13,12 +13,13 @@ import numpy as np
 
 from aragorn.cache import open_cache
 from aragorn.engine.base import LOCAL_ENGINE
+from aragorn.errors import pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM
 from aragorn.pipeline.collection import Collection, CorpusFrame
 from aragorn.pipeline.component import Component, iter_components
 from aragorn.pipeline.session import open_chosen_engine, open_session
-from aragorn.progress import suppress_info
+from aragorn.progress import announce, log_when_silent, suppress_info
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.verbs import IndexOptions
 
@@ -39,24 +40,26 @@ def index(options: IndexOptions) -> None:
     with (
         open_chosen_engine(options) as engine,
         open_session(options, options.cache_dir, Path(), engine) as session,
+        log_when_silent(),
     ):
         collection = Collection(Dataset(*options.inputs, has_topics=False), session)
         build_indexes(components, collection)
         n_documents = len(collection.documents.searchable_docnos)
-    log.info("index of %d documents in %s", n_documents, options.cache_dir)
+    log.info("index of %s in %s", pluralise(n_documents, "document"), options.cache_dir)
 
 
 def build_indexes(components: Sequence[Component], collection: Collection) -> None:
     """Estimate the time and space that the indexes of components need, then build those that are
     not in the cache."""
     n_documents = len(collection.documents.searchable_docnos)
-    seconds, size = _estimate(components, collection)
+    with announce(lambda: "estimating time and space"):
+        seconds, size = _estimate(components, collection)
     free = shutil.disk_usage(collection.session.cache.path).free
     message = (
-        "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that "
+        "indexing %s: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that "
         "are already cached"
     )
-    log.info(message, n_documents, seconds, size / 1e6, free / 1e6)
+    log.info(message, pluralise(n_documents, "document"), seconds, size / 1e6, free / 1e6)
     for component in components:
         component.build_index(collection)
 

@@ -187,7 +187,7 @@ def test_each_query_logs_an_estimate_before_it_encodes(searcher, encoder, caplog
         assert estimates == [
             f"sbert: encoding {len(encoder.texts) - known_count} texts without a vector, about 30 s"
         ]
-        assert any("topics in" in message for message in caplog.messages) == has_progress
+        assert any("1 topic in" in message for message in caplog.messages) == has_progress
 
 
 def test_page_waits_for_vectors_then_shows_results(searcher, encoder):

@@ -16,9 +16,6 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn_training.formatting import format_value
 
-ARGS_ME_CREDIT = "args.me arguments (Webis, CC BY 4.0), labelled by distant supervision"
-JUDGED_CREDIT = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
-
 
 def render_card(template: str, **variables: Any) -> str:
     """Render `<template>.md.jinja`; raise jinja2.UndefinedError if a variable is missing."""

@@ -96,6 +96,16 @@ class DistillationOptions(
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelsOptions(PrepareOptions):
+    """Options of `prepare labels`."""
+
+    table: Path = input_option(
+        "table with the columns query, text and label (a number, higher: better), tab-separated or "
+        ".csv"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class VectorsOptions(SeedOptions, PrepareOptions):
     """Options of `prepare vectors`."""
 
@@ -214,6 +224,15 @@ def run_distillation(options: DistillationOptions) -> None:
         )
 
 
+def run_labels(options: LabelsOptions) -> None:
+    """Read labelled pairs, for recipes with [distillation], instead of a teacher's scores."""
+    from aragorn_training.data.labelled_pairs import prepare_labels
+    from aragorn_training.data.work_directory import open_folder
+
+    with open_folder(options.work_dir / "distilled", options.work_dir):
+        prepare_labels(options.table, options.work_dir, options.overwrite)
+
+
 def run_vectors(options: VectorsOptions) -> None:
     """Build word vectors, trained on the premises or read from a file."""
     from aragorn_training.data.word_vectors import (
@@ -254,6 +273,7 @@ KINDS: dict[str, Callable[[Any], None]] = {
     "quality": run_quality,
     "tags": run_tags,
     "distillation": run_distillation,
+    "labels": run_labels,
     "vectors": run_vectors,
     "encoder": run_encoder,
 }

@@ -43,7 +43,7 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
         ),
     }
     for name, value in statistics.items():
-        log.info("%s: %s", name, value)
+        log.info("%s: %s", name, _format_counts(value) if isinstance(value, dict) else value)
     content = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
     tables.build(["statistics.json"], lambda file: file.write_text(content, encoding="utf-8"))
     for name, lengths, label, max_length in (
@@ -51,6 +51,10 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
         ("premise", premise_lengths, "words per premise", 1750),
     ):
         tables.build([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
+
+
+def _format_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{text} ({count})" for text, count in counts.items())
 
 
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:

@@ -18,6 +18,7 @@ from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.systems.catalogue import System
 from aragorn.versions import describe_versions
+from aragorn_training.data.corpora import describe_dataset
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.retrieval import DatasetRetrieval
@@ -112,6 +113,7 @@ def prepare_distillation(
     """
     cache_key = {
         "input": retrieval.dataset.file_hashes | hash_input_files(list(excluded_topic_files)),
+        **describe_dataset(retrieval.dataset),
         "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
         "version": describe_versions(sys.modules[__name__]),
         **asdict(settings),

@@ -23,6 +23,7 @@ from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
 from aragorn.text.vocabulary import InputUnit
 from aragorn.versions import describe_versions
+from aragorn_training.data.corpora import describe_corpus
 from aragorn_training.data.corpus_statistics import write_statistics
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from aragorn_training.data.seeds import RandomStream, create_generator
@@ -78,6 +79,7 @@ def prepare_pairs(
     files = find_corpus_files(corpus_dir)
     cache_key = {
         "input": hash_input_files(files),
+        **describe_corpus(files),
         "version": describe_versions(touche, normalisation, collection, sys.modules[__name__]),
         "seed": settings.seed,
         "sample_size": settings.sample_size,

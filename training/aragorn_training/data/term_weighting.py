@@ -28,6 +28,7 @@ from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
 from aragorn.versions import describe_versions
+from aragorn_training.data.corpora import describe_corpus
 from aragorn_training.data.debates import read_topics
 from aragorn_training.data.work_directory import convert_table_errors, iter_rows
 
@@ -103,6 +104,7 @@ def prepare_passages(
     files = find_corpus_files(corpus_dir)
     cache_key = {
         "input": hash_input_files(files),
+        **describe_corpus(files),
         "qrels": hash_input_files([*qrels]),
         "runs": hash_input_files([*runs]),
         "version": describe_versions(passages, sys.modules[__name__]),

@@ -18,6 +18,7 @@ import safetensors
 import safetensors.numpy
 
 from aragorn.errors import InputError
+from aragorn.progress import track_weighted
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation, surface_tokens
@@ -177,6 +178,7 @@ def check_vectors(
 def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:
     from gensim.models import FastText, Word2Vec
 
+    logging.getLogger("gensim").setLevel(logging.WARNING)  # its events are for its developers
     model_class = (
         partial(FastText, bucket=FASTTEXT_BUCKETS)
         if settings.surface_method == "fasttext"
@@ -193,12 +195,25 @@ def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVe
         hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's hash is randomised per process
     )
     model.build_vocab(premises)
-    # gensim logs progress; its log of events is for its developers
-    logging.getLogger("gensim.utils").setLevel(logging.WARNING)
-    model.train(
-        premises, total_examples=model.corpus_count, epochs=settings.epochs, report_delay=30
-    )
+    epochs = _Epochs(premises, model.corpus_count, settings.epochs)
+    model.train(epochs, total_examples=model.corpus_count, epochs=settings.epochs)
     return model.wv
+
+
+@dataclass
+class _Epochs:
+    """Tokenised premises; progress is reported for each pass, an epoch of training."""
+
+    premises: PremiseTokens
+    n_premises: int
+    n_epochs: int
+    epoch: int = 0
+
+    def __iter__(self) -> Iterator[list[str]]:
+        self.epoch += 1
+        items = ((tokens, 1) for tokens in self.premises)
+        label = f"word vectors, epoch {self.epoch} of {self.n_epochs}"
+        yield from track_weighted(items, self.n_premises, label, "premises")
 
 
 def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:

@@ -22,8 +22,9 @@ from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.weighted_sum import Member, WeightedSum
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
-from aragorn_training.cards import ARGS_ME_CREDIT, write_fitted
+from aragorn_training.cards import write_fitted
 from aragorn_training.data.candidates import CandidateSettings
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
 from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
@@ -84,8 +85,9 @@ def fit_ensemble(
             name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
         },
     }
+    training_data = read_prepared_manifest(work_dir).inputs
     provenance = {
-        "training_data": read_prepared_manifest(work_dir).inputs,
+        "training_data": training_data,
         "non_negative": non_negative,
         "validation": CANDIDATES.names,
     }
@@ -97,7 +99,7 @@ def fit_ensemble(
         "ensemble",
         name=get_printable_name(output),
         model=model,
-        data=ARGS_ME_CREDIT,
+        data=f"{format_credit(training_data)}, labelled by distant supervision",
     )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",

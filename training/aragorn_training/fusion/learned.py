@@ -16,7 +16,8 @@ from aragorn.storage.atomic_files import create_directory
 from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.weighted_sum import WeightedSum
-from aragorn_training.cards import JUDGED_CREDIT, write_fitted
+from aragorn_training.cards import write_fitted
+from aragorn_training.data.corpora import describe_dataset, format_judged_credit
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
@@ -84,7 +85,10 @@ def fit_fusion(
         CROSS_VALIDATED: _average_topics(topic_values, name),
         IN_SAMPLE: _average_topics(in_sample, name),
     }
-    training_data = {"input": retrieval.dataset.file_hashes | hash_named_files(dict(qrels_files))}
+    training_data = {
+        "input": retrieval.dataset.file_hashes | hash_named_files(dict(qrels_files)),
+        **describe_dataset(retrieval.dataset),
+    }
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
     for label, frame in frames.items():
@@ -97,6 +101,7 @@ def fit_fusion(
         provenance,
         "fusion",
         {ABLATION_PLOT: plot_ablation(ablation)} if len(ablation) else {},
+        data=format_judged_credit(training_data),
         **describe_model(name, model, frames[f"{name}_weights"], frames[f"{name}_learners"]),
     )
     log.info("%s: score = %s", output, model.format_formula())
@@ -265,7 +270,6 @@ def describe_model(
         "evaluations": EVALUATIONS,
         "measures": HEADLINE_MEASURES,
         "ablation_plot": ABLATION_PLOT,
-        "data": JUDGED_CREDIT,
     }
 
 

@@ -1,4 +1,5 @@
-"""Distil a teacher's scores listwise; Spearman on held-out titles selects the checkpoint."""
+"""Learn a teacher's scores, or labels of pairs, listwise; Spearman on held-out queries selects the
+checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -7,6 +8,7 @@ import numpy as np
 from msgspec import Meta
 
 from aragorn.errors import InputError, pluralise
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.distillation import get_table_path, load_table
 from aragorn_training.data.split import hold_out
 from aragorn_training.fitting.initialisation import TextNetworkSpec
@@ -15,7 +17,7 @@ from aragorn_training.fitting.listwise_losses import LOSSES, MARGIN_MSE
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import TrainableNetwork
 
-HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
+HOLD_OUT_ONE_IN = 10  # one in ten queries is held out
 
 
 class DistillationSpec(TextNetworkSpec, frozen=True):
@@ -49,9 +51,12 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         lists = build_lists(train, self.list_size, _shift_to_zero)
         loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
         task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
-        teacher = table["data"].iloc[0]
-        arguments = "args.me arguments (Webis, CC BY 4.0)"
-        task.data_description = f"{arguments}, scored by {teacher} for debate titles"
+        if "teacher" in manifest.inputs:
+            arguments = format_credit(manifest.inputs)
+            teacher = table["data"].iloc[0]
+            task.data_description = f"{arguments}, scored by {teacher} for debate titles"
+        else:
+            task.data_description = f"the labelled pairs of {manifest.inputs['data']}"
         task.training_data = manifest.inputs
         task.file_hashes = {name: file.xxh3 for name, file in manifest.files.items()}
         return task
@@ -62,10 +67,10 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
 
 
 class DistillationTask(ListwiseTask):
-    """Training lists scored by a teacher for debate titles, and held-out titles."""
+    """Training lists scored by a teacher for debate titles, or labelled, and held-out queries."""
 
     metrics_description = (
-        "Percent, mean over held-out debate titles: correlation with the teacher's scores."
+        "Percent, mean over held-out queries: correlation with the teacher's scores or labels."
     )
 
 

@@ -15,6 +15,7 @@ from aragorn.errors import InputError
 from aragorn.inference.device import batch_by_length
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import UNKNOWN_ID
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.word_vectors import VectorMethod, VectorSettings
 from aragorn_training.data.work_directory import read_prepared_manifest
@@ -95,7 +96,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         task = LanguageModelTask(
             training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size()
         )
-        task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
+        task.data_description = f"{format_credit(manifest.inputs)}, unlabelled"
         task.training_data = manifest.inputs
         task.file_hashes = {table: manifest.files[table].xxh3}
         return task

@@ -12,8 +12,8 @@ from aragorn.errors import InputError, UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.ranker import LatentRanker, Ranker, SiameseRanker
 from aragorn.storage.recorded_files import MANIFEST, read_record
-from aragorn_training.cards import ARGS_ME_CREDIT
 from aragorn_training.data.candidates import ALL_SETTINGS
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.pair_tables import (
     TrainingPairs,
     ValidationQueries,
@@ -93,8 +93,6 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
 class PairwiseTask(Task[Ranker]):
     """Training pairs and the validation queries of Entezari 2020."""
 
-    data_description = ARGS_ME_CREDIT
-
     def __init__(
         self,
         pairs: TrainingPairs,
@@ -144,6 +142,7 @@ class PairwiseTask(Task[Ranker]):
             work_dir, trainee.network.token_unit, trainee.tokeniser, recipe.validation
         )
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
+        task.data_description = f"{format_credit(training_data)}, labelled by distant supervision"
         task.training_data = training_data
         task.file_hashes = file_hashes
         for settings in ALL_SETTINGS if recipe.validation.log_all else ():

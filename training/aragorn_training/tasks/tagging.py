@@ -22,6 +22,7 @@ from aragorn.models.padding import pad
 from aragorn.models.taggers.targer import TARGER
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from aragorn_training.data.tagged_documents import (
     Split,
@@ -30,6 +31,7 @@ from aragorn_training.data.tagged_documents import (
     split_documents,
 )
 from aragorn_training.data.word_vectors import VectorMethod
+from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from aragorn_training.fitting.initialisation import (
     copy_word_vectors,
@@ -136,11 +138,16 @@ class TaggingSpec(TaskSpec, frozen=True):
         ]
         task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
+        corpus = read_prepared_manifest(work_dir).inputs  # of the word vectors
         task.data_description = (
-            f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
+            f"{sources}; word vectors and language model: {format_credit(corpus)}"
         )
         paths = [get_table_path(work_dir, name) for name in self.datasets]
-        task.training_data = {"input": {path.name: sha256_file(path) for path in paths}}
+        task.training_data = {
+            "input": {path.name: sha256_file(path) for path in paths},
+            "data": f"{' and '.join(self.datasets)} (TARGER) and {corpus['data']}",
+            "licence": corpus["licence"],
+        }
         task.file_hashes = {}
         return task
 

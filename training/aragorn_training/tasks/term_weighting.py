@@ -16,7 +16,7 @@ from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_
 from aragorn.models.padding import PaddedTexts, pad
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
-from aragorn_training.cards import ARGS_ME_CREDIT
+from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.term_weighting import (
@@ -107,7 +107,8 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
             TrainingPassages.from_examples(training), baseline, passages, labels, device
         )
         relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
-        task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
+        credit = format_credit(manifest.inputs)
+        task.data_description = f"{credit}, labelled by distant supervision: {relevance}"
         task.training_data = manifest.inputs
         task.file_hashes = {name: file.xxh3 for name, file in manifest.files.items()}
         return task

@@ -25,7 +25,8 @@ from aragorn.systems.lexical import TermIndexArtifact
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
-from aragorn_training.cards import JUDGED_CREDIT, write_fitted
+from aragorn_training.cards import write_fitted
+from aragorn_training.data.corpora import describe_dataset, format_judged_credit
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (
     AP,
@@ -139,17 +140,18 @@ def tune_grid(
     table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     point = grid.points[best_point]
+    provenance = _build_provenance(grid, point, judged, retrieval)
     write_fitted(
         output,
         point,
         metrics,
-        _build_provenance(grid, point, judged, retrieval),
+        provenance,
         "grid",
         encode_grid(table, list(grid.axes), selection_measure),
         name=name,
         formula=point.describe(),
         measures=SELECTION_MEASURES,
-        data=JUDGED_CREDIT,
+        data=format_judged_credit(provenance["training_data"]),
         evaluations=(CROSS_VALIDATED, IN_SAMPLE),
     )
     log.info("%s: %s", output, point.describe())
@@ -169,7 +171,10 @@ def _build_provenance(
 ) -> dict[str, Any]:
     """Return the inputs and the grid that decide a point, and its tagger's fingerprint."""
     provenance: dict[str, Any] = {
-        "training_data": {"input": retrieval.dataset.file_hashes | judged.hashes},
+        "training_data": {
+            "input": retrieval.dataset.file_hashes | judged.hashes,
+            **describe_dataset(retrieval.dataset),
+        },
         "grid": grid.axes,
     }
     if enrichment := _get_enrichment(point):

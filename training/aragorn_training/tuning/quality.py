@@ -30,6 +30,7 @@ from aragorn.systems.quality_reranking import QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
+from aragorn_training.data.corpora import describe_dataset, format_judged_credit
 from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
 from aragorn_training.data.retrieval import DatasetRetrieval
@@ -185,16 +186,18 @@ def tune_quality(
         [nan_mean(touche_values, 0), webis_values.mean(axis=0)]
     )
     point = POINTS[best_point]
+    provenance = _build_provenance(stage, qrels_file, retrieval)
     write_fitted(
         output,
         point,
         metrics,
-        _build_provenance(stage, qrels_file, retrieval),
+        provenance,
         "quality_reranking",
         encode_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
         name=get_printable_name(output),
         system=system.name,
         formula=point.format_formula(),
+        data=format_judged_credit(provenance["training_data"]),
         points=len(POINTS),
         max_loss=MAX_RELEVANCE_LOSS,
         evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
@@ -226,7 +229,8 @@ def _build_provenance(
     )
     network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert network is not None
-    return {"training_data": {"input": inputs}, "quality": network.fingerprint}
+    training_data = {"input": inputs, **describe_dataset(retrieval.dataset)}
+    return {"training_data": training_data, "quality": network.fingerprint}
 
 
 def _cross_validate(

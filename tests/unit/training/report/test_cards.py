@@ -10,7 +10,8 @@ from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from aragorn.systems.weighted_sum import WeightedSum
-from aragorn_training.cards import JUDGED_CREDIT, render_card
+from aragorn_training.cards import render_card
+from aragorn_training.data.corpora import ARGS_ME, format_judged_credit
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model
 from aragorn_training.published import RESULTS
@@ -39,13 +40,14 @@ def render_shipped_card(name, text):
         values |= {
             "name": name,
             "formula": formula,
-            "data": JUDGED_CREDIT,
+            "data": format_judged_credit(ARGS_ME),
             "evaluations": (CROSS_VALIDATED, IN_SAMPLE),
         }
         return render_card("grid", **values, measures=SELECTION_MEASURES)
     model = msgspec.convert(read_json(directory / CONFIG), WeightedSum)
     tables = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))
-    return render_card("fusion", **values, **describe_model(name, model, *tables))
+    values |= {"data": format_judged_credit(ARGS_ME), **describe_model(name, model, *tables)}
+    return render_card("fusion", **values)
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *GRIDS, "fusion"])

@@ -1,0 +1,80 @@
+"""Prepare the training lists of the task `distillation` from a table of labelled pairs."""
+
+import logging
+import sys
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from aragorn.errors import InputError
+from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.recorded_files import RecordedFiles
+from aragorn.versions import describe_versions
+from aragorn_training.data.corpora import UNKNOWN_LICENCE
+from aragorn_training.data.datasets.delimited import parse_number, parse_text, read_rows
+from aragorn_training.data.distillation import get_table_path
+from aragorn_training.data.quality import COLUMNS
+
+VERSION = 1  # of the lists made from the same table
+
+HEADER = ("query", "text", "label")
+MAX_LABEL = 1e6
+MIN_QUERIES = 2  # one is held out
+
+log = logging.getLogger(__name__)
+
+
+def prepare_labels(file: Path, work_dir: Path, overwrite: bool = False) -> None:
+    """Write the pairs of a table `query text label` as training lists, one per query, to
+    `get_table_path(work_dir)`; keep complete lists.
+
+    Args:
+        file: UTF-8 table with a header: tab-separated, or .csv with commas and double quotes.
+        work_dir: Working directory.
+        overwrite: Whether to replace lists prepared from other input.
+
+    Raises:
+        InputError: If the table is malformed, or fewer than MIN_QUERIES queries have texts of
+            different labels.
+    """
+    cache_key = {
+        "input": hash_input_files([file]),
+        "data": file.name,
+        "licence": UNKNOWN_LICENCE,
+        "version": describe_versions(sys.modules[__name__]),
+    }
+    output = get_table_path(work_dir)
+    tables = RecordedFiles(output.parent, cache_key, overwrite)
+    tables.build([output.name], partial(_write_lists, file))
+
+
+def _write_lists(file: Path, output: Path) -> None:
+    table = _read_pairs(file)
+    n_labels = table.groupby("topic")["score"].transform("nunique")
+    lists = table[n_labels > 1].sort_values("topic", kind="stable", ignore_index=True)
+    n_queries = lists["topic"].nunique()
+    if n_queries < MIN_QUERIES:
+        raise InputError(
+            f"{file}: {n_queries} of {table['topic'].nunique()} queries have texts of different "
+            f"labels; at least {MIN_QUERIES} are needed, as one is held out"
+        )
+    lists[COLUMNS].to_parquet(output, index=False)
+    log.info("%d labelled pairs of %d queries", len(lists), n_queries)
+
+
+def _read_pairs(file: Path) -> pd.DataFrame:
+    """Read the labelled pairs as COLUMNS, with the query as debate and topic, and the line as
+    docno."""
+    is_csv = file.suffix == ".csv"
+    rows = [
+        {
+            "docno": str(line),
+            "topic": parse_text(file, line, query),
+            "premise": parse_text(file, line, text),
+            "score": parse_number(file, line, "label", label, -MAX_LABEL, MAX_LABEL),
+        }
+        for line, (query, text, label) in read_rows(file, HEADER, "," if is_csv else "\t", is_csv)
+    ]
+    table = pd.DataFrame(rows)
+    return table.assign(data=file.name, debate=table["topic"])
