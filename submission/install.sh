@@ -36,10 +36,20 @@ is_complete() {
     done
 }
 
+# Of the settings of pip, those of indexes, network and cache apply; others could redirect or break the installation. A
+# variable overrides a file.
+for name in $(env | sed -n 's/^\(PIP_[A-Z0-9_]*\)=.*/\1/p'); do
+    case $name in
+    PIP_*INDEX* | PIP_FIND_LINKS | PIP_*CERT | PIP_*PROXY | PIP_TRUSTED_HOST | PIP_KEYRING_PROVIDER) ;;
+    PIP_*TIMEOUT | PIP_RETRIES | PIP_*CACHE_DIR | PIP_CONFIG_FILE) ;;
+    *) unset "$name" ;;
+    esac
+done
+export PIP_DRY_RUN=0 PIP_REQUIRE_VIRTUALENV=0 PIP_NO_BINARY=:none: PIP_ONLY_BINARY=:none:
+
 # Install into .venv, wherever the settings of pip and Python would install by default.
 install() {
-    env -u PIP_PREFIX -u PIP_ROOT -u PIP_DRY_RUN -u PIP_PYTHON -u PIP_REQUIREMENT -u PIP_CONSTRAINT \
-        "$python" -I -m pip install --disable-pip-version-check --quiet --no-deps \
+    "$python" -I -m pip install --disable-pip-version-check --quiet --no-deps \
         --no-user --target= --prefix="$venv" --root=/ "$@" >&2
 }
 
@@ -56,6 +66,7 @@ install_cpu_torch() {
 }
 
 if ! is_complete; then
+    [ ! -e "$venv" ] || [ -d "$venv" ] || fail "$venv is no virtual environment of this project; move it away"
     [ ! -e "$venv" ] || [ -w "$venv" ] ||
         fail "$venv is incomplete, or its Python cannot be executed, and user $(id -un) cannot write to it; use a copy of the project"
     exec 9< "$root/submission/install.sh"

@@ -18,7 +18,7 @@ from aragorn.errors import (
     OutputError,
     SubmissionError,
     as_system_errors,
-    escape_unprintable,
+    format_message,
 )
 from aragorn.options import Command, Group, add_arguments, build_options
 from aragorn.progress import configure_logging, pause_gc
@@ -38,7 +38,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message, and exit with code 2."""
-        super().error(escape_unprintable(message))
+        super().error(format_message(message))
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
@@ -53,7 +53,7 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
                 configure_logging(args.quiet)
                 args.handler(args)
         except SubmissionError as error:
-            print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
+            print(f"error: {format_message(str(error))}", file=sys.stderr)
             return error.exit_code
     return 0
 

@@ -5,7 +5,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from aragorn.errors import escape_unprintable, pluralise
+from aragorn.errors import escape_unprintable, format_message, pluralise
 from aragorn.verbs import CacheDirectoryOptions, CheckOptions, ExplainOptions, SystemsOptions
 
 SECONDS_PER_DAY = 86400
@@ -19,7 +19,7 @@ def check(options: CheckOptions) -> None:
 
     checkpoint_dir = None if options.no_checkpoints else options.checkpoint_dir
     report = check(options.inputs, options.runs, checkpoint_dir, options.mismatched_ids)
-    print("\n".join(map(escape_unprintable, report.lines)))
+    print("\n".join(map(format_message, report.lines)))
     report.raise_if_errors()
 
 

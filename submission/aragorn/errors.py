@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+MAX_MESSAGE_LENGTH = 3000  # characters
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 # torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
 MEMORY_SHORTAGE = re.compile(
@@ -157,6 +158,14 @@ def escape_unprintable(text: str) -> str:
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )
+
+
+def format_message(text: str) -> str:
+    """Return a message as one printable line; if it is longer than MAX_MESSAGE_LENGTH, an ellipsis
+    replaces its middle, so that cause and fix remain."""
+    line = escape_unprintable(text)
+    half = MAX_MESSAGE_LENGTH // 2
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[:half]} … {line[-half:]}"
 
 
 def escape_name(text: str) -> str:

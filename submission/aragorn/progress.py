@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Event, Thread, get_ident
 from typing import Any, TypeVar
 
-from aragorn.errors import escape_unprintable
+from aragorn.errors import escape_unprintable, format_message
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class _EscapingFormatter(logging.Formatter):
     unprintable characters."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
-        return escape_unprintable(super().formatMessage(record))
+        return format_message(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 logging's name
         return "\n".join(map(escape_unprintable, super().formatException(ei).split("\n")))

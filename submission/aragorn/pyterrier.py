@@ -5,7 +5,7 @@
 >>> pipeline.search("Should zoos be abolished?")
 """
 
-from pathlib import Path
+from os import PathLike
 
 import pandas as pd
 import pyterrier as pt
@@ -22,7 +22,7 @@ class Retriever(pt.Transformer):
         self,
         system: str | LoadedSystem,
         arguments: Arguments,
-        cache_dir: Path | None = None,
+        cache_dir: str | PathLike[str] | None = None,
         depth: int = MAX_DEPTH,
     ) -> None:
         """Index arguments, see `LoadedSystem.index`; `depth` is the maximum number per query."""
@@ -50,7 +50,7 @@ class Reranker(pt.Transformer):
         self,
         system: str | LoadedSystem,
         arguments: Arguments | None = None,
-        cache_dir: Path | None = None,
+        cache_dir: str | PathLike[str] | None = None,
     ) -> None:
         """Index arguments, see `LoadedSystem.index`; None: the texts of the retrieval, `text` or
         `conclusion premise`, are read."""

@@ -12,9 +12,15 @@ SIGNALS = (
     signal.SIGINT,
     signal.SIGTERM,
     signal.SIGHUP,  # the terminal was closed
+    signal.SIGQUIT,
     signal.SIGXCPU,  # limit of processor time
-    signal.SIGUSR1,  # warnings of batch systems
+    signal.SIGALRM,  # limits and warnings of batch systems
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGIO,
+    signal.SIGPWR,  # power failure
 )
 SIGNAL_EXIT_CODES = {signum: 128 + signum for signum in SIGNALS}  # shell convention
 MESSAGE = b"interrupted; run the same command again to resume\n"

@@ -230,6 +230,31 @@ def test_clone_is_neither_written_nor_replaced_by_variables_of_git(variables, cl
     assert (index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes()) == state
 
 
+def test_programs_configured_for_the_clone_are_not_run(clone, tmp_path_factory):
+    commit = git(clone, "rev-parse", "HEAD").strip()
+    directory = tmp_path_factory.mktemp("programs")
+    program = directory / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{directory}/run'\ncat\n")
+    program.chmod(0o755)
+    git(clone, "config", "core.fsmonitor", program)
+    for setting in ("clean", "process"):
+        git(clone, "config", f"filter.theirs.{setting}", program)
+    git(clone, "config", "filter.theirs.required", "true")
+    (clone / ".git/info/attributes").write_text("* filter=theirs\n")
+    os.utime(clone / "file", (1, 1))  # so that `git status` reads the file
+    assert describe_source_code() == {"commit": commit}
+    assert [*directory.iterdir()] == [program]
+
+
+def test_git_that_does_not_answer_is_ended(clone, tmp_path_factory, monkeypatch):
+    directory = tmp_path_factory.mktemp("bin")
+    (directory / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (directory / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+    monkeypatch.setattr("aragorn.output.source_code.MAX_SECONDS", 0.05)
+    assert describe_source_code() == {"commit": "unknown"}
+
+
 def test_nested_stage_time_is_counted_once(monkeypatch):
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
     monkeypatch.setattr("aragorn.progress.time.monotonic", lambda: next(clock))

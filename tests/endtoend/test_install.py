@@ -68,7 +68,22 @@ def read_version(project, package):
 
 def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project):
     elsewhere = project.parent / "elsewhere"
-    settings = {"PIP_USER": "1", "PIP_TARGET": str(elsewhere), "PYTHONPATH": str(elsewhere)}
+    configuration = project.parent / "pip.conf"
+    configuration.write_text(
+        f"[global]\nrequire-virtualenv = true\n[install]\nuser = true\ntarget = {elsewhere}\n"
+        "dry-run = true\nno-binary = :all:\n"
+    )
+    settings = {
+        "PIP_USER": "1",
+        "PIP_TARGET": str(elsewhere),
+        "PIP_PYTHON": "/nowhere/python",
+        "PIP_PLATFORM": "win32",
+        "PIP_DRY_RUN": "1",
+        "PIP_VERSION": "1",
+        "PIP_REQUIRE_VIRTUALENV": "1",
+        "PIP_CONFIG_FILE": str(configuration),
+        "PYTHONPATH": str(elsewhere),
+    }
     processes = [start(project, **settings) for _ in range(2)]
     outcomes = [(*process.communicate(), process.returncode) for process in processes]
     python = str(project / ".venv" / "bin" / "python")
@@ -106,6 +121,25 @@ def test_environment_with_the_python_of_another_user_is_refused(project):
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(f"error: {project / '.venv'} is incomplete, or its Python cannot be")
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_other_files_in_the_place_of_the_environment_remain(kind, project):
+    venv = project / ".venv"
+    theirs = project / "theirs"
+    theirs.mkdir()
+    if kind == "file":
+        venv.write_text("theirs")
+    elif kind == "link":
+        venv.symlink_to(theirs)
+    else:
+        (venv / "notes").mkdir(parents=True)
+    code, out, log = install(project)
+    assert (code, out) == (1, "")
+    [line] = log.splitlines()
+    assert line.startswith(f"error: {venv} is ")
+    assert line.endswith("virtual environment of this project; move it away")
+    assert (venv.exists(), [*theirs.iterdir()]) == (True, [])
 
 
 def test_image_uses_its_own_python(project):

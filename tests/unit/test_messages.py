@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 
 from aragorn.__main__ import main as aragorn
-from aragorn.errors import escape_unprintable
+from aragorn.errors import MAX_MESSAGE_LENGTH, escape_unprintable, format_message
 from aragorn.progress import configure_logging
 from aragorn_training.__main__ import main as training
 
@@ -95,3 +95,11 @@ def test_a_logged_message_is_one_line(monkeypatch):
     assert lines[1].endswith(" failed")
     assert lines[2].startswith("Traceback")
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_long_message_keeps_its_cause_and_its_fix():
+    message = f"file: malformed ({'x' * 10**5}\n); correct it"
+    line = format_message(message)
+    assert (line[:17], line[-16:]) == ("file: malformed (", r"x\n); correct it"[-16:])
+    assert len(line) == MAX_MESSAGE_LENGTH + 3
+    assert format_message("a\x1b\nb") == r"a\x1b\nb"

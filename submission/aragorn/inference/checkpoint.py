@@ -196,7 +196,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             CheckpointError: If config.json is missing, damaged or names no network.
         """
         with as_checkpoint_errors(directory):
-            return cls.find_network_class(_read_config(directory)[cls.name_key])
+            name = {cls.name_key: _read_config(directory)[cls.name_key]}
+            return cls.find_network_class(msgspec.convert(name, dict[str, str])[cls.name_key])
 
     @staticmethod
     @abstractmethod

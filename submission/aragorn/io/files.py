@@ -7,7 +7,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatch
 from io import BufferedReader
 from itertools import islice
@@ -25,13 +25,16 @@ from aragorn.errors import (
     build_unreadable_input_error,
 )
 from aragorn.io import irds
+from aragorn.io.formats import START_SIZE, ZIP, describe_text, refuse_format
 from aragorn.progress import pause_gc
 from aragorn.storage.archives import find_archive, is_archive, list_members, open_file
+from aragorn.storage.atomic_files import open_regular
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | mmap.mmap
 BATCH_SIZE = 1 << 14
 BOM = b"\xef\xbb\xbf"
+GZIP_START = b"\x1f\x8b"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
 # decompression limit: MAX_EXPANSION × compressed size + EXTRA_BYTES
@@ -43,10 +46,13 @@ MIN_LINE_COST = 32
 # Unicode categories of characters that ids must not contain, as they would corrupt run files or be
 # invisible: control, format, surrogate, separators
 INVALID_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
-# invisible characters of other categories: blanks, fillers, joiners and variation selectors
+# invisible characters of other categories: blanks, fillers, joiners, variation selectors, and
+# unassigned ones that Unicode reserves for such; noncharacters
 INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U0001d159"
-    "\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc"
+    "\U0001d159\U000e0000-\U000e0fff\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | 0xFFFE) + chr(plane << 16 | 0xFFFF) for plane in range(17))
+    + "]"
 )
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 SYNTAX_ERROR = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
@@ -106,7 +112,12 @@ def _list_files(path: Path) -> list[Path]:
     try:
         if path.is_dir():
             return list(path.iterdir())
-        return list_members(path) if is_archive(path) else [path]
+        if not is_archive(path):
+            with as_input_errors(path), _open_content(path):
+                return [path]
+        with open_regular(path) as stream:
+            refuse_format(path, stream.peek(START_SIZE), ZIP)
+        return list_members(path)
     except FileNotFoundError:
         expected = (
             "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive "
@@ -140,11 +151,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
 def read_bytes(file: Path) -> Buffer:
     """Return the decompressed content of a file; memory-map plain files, because copying adds a
     third to decoding time."""
-    with (
-        as_input_errors(file),
-        open_file(file) as file_stream,
-        _decompress(file, file_stream) as stream,
-    ):
+    with as_input_errors(file), _open_content(file) as stream:
         if isinstance(stream, BufferedReader):
             is_empty = os.fstat(stream.fileno()).st_size == 0  # which cannot be mapped
             return b"" if is_empty else mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -170,29 +177,36 @@ def read_text(file: Path) -> str:
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without
     byte order mark."""
-    with as_input_errors(file), open_file(file) as file_stream:
+    with as_input_errors(file), _open_content(file) as stream:
         remaining_bytes = limit = _compute_decompression_limit(file)
-        with _decompress(file, file_stream) as stream:
-            lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
-            for line_number, line in enumerate(lines, 1):
-                remaining_bytes -= max(len(line), MIN_LINE_COST)
-                if remaining_bytes < 0:
-                    raise _build_expansion_error(file, limit)
-                if len(line) == MAX_LINE_BYTES:
-                    reason = f"at least {MAX_LINE_BYTES:,} bytes long"
-                    raise InputError(file, f"line {line_number}", reason, "split or shorten it")
-                text = line.removeprefix(BOM) if line_number == 1 else line
-                if text.strip():
-                    yield line_number, text
+        lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
+        for line_number, line in enumerate(lines, 1):
+            remaining_bytes -= max(len(line), MIN_LINE_COST)
+            if remaining_bytes < 0:
+                raise _build_expansion_error(file, limit)
+            if len(line) == MAX_LINE_BYTES:
+                reason = f"at least {MAX_LINE_BYTES:,} bytes long"
+                raise InputError(file, f"line {line_number}", reason, "split or shorten it")
+            text = line.removeprefix(BOM) if line_number == 1 else line
+            if text.strip():
+                yield line_number, text
 
 
-def _decompress(
-    file: Path, stream: BufferedReader | ZipExtFile
-) -> BufferedReader | ZipExtFile | gzip.GzipFile:
-    """Return a stream of a file's decompressed content if its name or first bytes are those of a
-    gzip file."""
-    is_gzip = file.suffix == ".gz" or stream.peek(2)[:2] == b"\x1f\x8b"
-    return gzip.open(stream) if is_gzip else stream
+@contextmanager
+def _open_content(file: Path) -> Iterator[BufferedReader | ZipExtFile | gzip.GzipFile]:
+    """Open a file; decompress it if its name or first bytes are those of a gzip file. Raises
+    InputError if it has a format that no reader accepts."""
+    with open_file(file) as file_stream:
+        start = file_stream.peek(START_SIZE)
+        is_gzip = start[:2] == GZIP_START
+        if not is_gzip:
+            refuse_format(file, start)
+        with (
+            gzip.open(file_stream) if is_gzip or file.suffix == ".gz" else nullcontext(file_stream)
+        ) as stream:
+            if stream is not file_stream:
+                refuse_format(file, stream.peek(START_SIZE))
+            yield stream
 
 
 def _compute_decompression_limit(file: Path) -> int:
@@ -223,7 +237,8 @@ def describe_json_error(data: Buffer, error: Exception) -> tuple[int, str, str]:
             reason = f"\\{escape[1].decode()} is a lone surrogate, which UTF-8 cannot encode"
             return escape.start(), reason, r"replace it with \ufffd"
     reason = match[1] if match else abbreviate(str(error), 200)
-    return offset, f"malformed JSON ({reason})", "correct the file or copy it again"
+    fix = f"correct the file or copy it again{describe_text(bytes(data[:START_SIZE]), 'JSON')}"
+    return offset, f"malformed JSON ({reason})", fix
 
 
 def batched(items: Iterable[T]) -> Iterator[list[T]]:
@@ -258,7 +273,8 @@ def build_record_error(
         fix = f"{expected}; write one object per line, for example by `jq --compact-output`"
         return InputError(file, location, reason, fix)
     if isinstance(error, msgspec.ValidationError):
-        return InputError(file, location, abbreviate(str(error), 200), expected)
+        hint = describe_text(bytes(data)[:START_SIZE], "JSON")
+        return InputError(file, location, abbreviate(str(error), 200), f"{expected}{hint}")
     offset, reason, fix = describe_json_error(bytes(data), error)
     return InputError(file, f"{location}, byte {offset}", f"{reason}; {expected}", fix)
 

@@ -13,7 +13,6 @@ from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_
 from aragorn.io.runs import (
     ID,
     RANK,
-    RUN_FILES,
     SCORE,
     SKIPPED,
     RunError,
@@ -75,7 +74,6 @@ def find_run_issues(
         return [RunIssue(TIRA_ERROR, "unreadable file", None, str(error))]
     qids = None if topics is None else dict.fromkeys(topics)  # ordered, found in constant time
     issues = [
-        *_find_directory_issues(path),
         *map(_classify, errors),
         *_find_format_issues(rows),
         *_find_topic_issues(rows, qids),
@@ -104,13 +102,6 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
             location = f" in line {line}"
         lines.append(f"{path}: {level}: {category}{location}: {position}{group[0].message}")
     return lines
-
-
-def _find_directory_issues(path: Path) -> Issues:
-    names = [name for name in RUN_FILES if path.is_dir() and (path / name).exists()]
-    if len(names) > 1:
-        message = f"{' and '.join(names)}; delete one"
-        yield _tira_error("two run files in the directory", None, message)
 
 
 def _classify(error: RunError) -> RunIssue:

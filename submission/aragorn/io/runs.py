@@ -76,8 +76,12 @@ def find_run(path: Path) -> Path:
     reason = ""
     try:
         files = Inputs([path]).find(RUN_FILES[0]) if path.is_dir() else [path]
+        if len(files) > 1:
+            raise InputError(path, "", f"contains {' and '.join(RUN_FILES)}", "delete one")
         if files and (path.is_dir() or path.exists()):
             return files[0]
+    except InputError:
+        raise
     except (OSError, ValueError) as error:  # invalid name or unreadable directory
         reason = f" ({abbreviate(str(error))})"
     expected = f"expected a run file, or a directory with {' or '.join(RUN_FILES)}"

@@ -33,6 +33,7 @@ from aragorn.io.files import (
     iter_lines,
     read_bytes,
 )
+from aragorn.io.formats import START_SIZE, describe_text
 from aragorn.progress import pause_gc
 
 VERSION = 1  # of topics and documents read from the same files
@@ -192,11 +193,13 @@ def _parse_xml(file: Path) -> etree._Element:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
         with as_input_errors(file):
-            tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
+            content = bytes(read_bytes(file))
+            tree = etree.ElementTree(etree.fromstring(content, parser))
     except etree.XMLSyntaxError as error:
         has_second_root = "Extra content" in str(error)
         fix = "put all topics into one <topics> element" if has_second_root else EXPECTED_TOPICS
         reason = f"malformed XML ({error.msg})"
+        fix += describe_text(content[:START_SIZE], "XML")
         raise InputError(file, f"line {error.lineno}", reason, fix) from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
         reason = "document type declaration not allowed"
@@ -281,7 +284,7 @@ def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
             return enumerate(msgspec.json.decode(data, type=_Corpus[Raw]).arguments, 1)
     except msgspec.ValidationError as error:
         first_line = bytes(data[: 1 << 24]).partition(b"\n")[0]
-        hint = ""
+        hint = describe_text(first_line, "JSON")
         if first_line.lstrip()[:1] == b"[":
             hint = '; a list of arguments must be the value of "arguments"'
         elif _format_id(first_line):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aragorn.errors import abbreviate, pluralise
 from aragorn.io.files import read_text
+from aragorn.io.formats import describe_text
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
@@ -57,11 +58,8 @@ def parse_float(field: str) -> float | None:
 
 def recognise_format(line: TrecLine) -> str:
     """Return a hint at the format of a file from its first invalid line; "" if there is none."""
-    text = line.text.strip()
-    if text[:1] in "{[":
-        return "; this is JSON: convert it to lines of fields"
-    if text.count(",") > 1 or text.count(";") > 1:
-        return "; this is CSV: separate fields by spaces, and remove the header"
+    if hint := describe_text(line.text.encode()):
+        return f"{hint} to lines of fields separated by spaces, without header"
     if line.line_number == 1 and all(parse_float(field) is None for field in line.fields):
         return "; this is a header: delete the line"
     return ""

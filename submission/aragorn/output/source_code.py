@@ -6,6 +6,7 @@ import subprocess
 
 from aragorn.paths import PROJECT_DIR
 
+MAX_SECONDS = 10.0  # of a call of git
 REMOTE_ADDRESS = re.compile(r"(?!file:|[/.])[^/]*:")  # rather than a directory of this machine
 
 
@@ -25,7 +26,11 @@ def _describe_commit() -> str:
     """Return the full hash, with -dirty if tracked files differ; "unknown" without a commit."""
     # `git describe --dirty` rewrites the index even without optional locks
     options = ("--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no")
-    status = _query_git("status", *options)
+    # programs that `git status` would run on files or in submodules
+    pattern = r"^filter\..*\.(clean|process|required)$"
+    filters = _query_git("config", "--name-only", "--get-regexp", pattern)
+    settings = [part for name in filters.splitlines() for part in ("-c", f"{name}=")]
+    status = _query_git(*settings, "status", "--ignore-submodules=all", *options)
     commit = re.search(r"^# branch\.oid ([0-9a-f]+)$", status, re.MULTILINE)
     if not commit:
         return "unknown"
@@ -35,12 +40,21 @@ def _describe_commit() -> str:
 
 def _query_git(*arguments: str) -> str:
     """Return the output of git on the clone in the project directory; "" if there is no clone or no
-    git. The clone is not written, and variables that a caller such as a hook sets do not apply."""
-    command = ["git", f"--git-dir={PROJECT_DIR / '.git'}", f"--work-tree={PROJECT_DIR}", *arguments]
+    git, or it does not answer. The clone is not written, its monitor of files is not run, and
+    variables that a caller such as a hook sets do not apply."""
+    directories = [f"--git-dir={PROJECT_DIR / '.git'}", f"--work-tree={PROJECT_DIR}"]
+    command = ["git", *directories, "-c", "core.fsmonitor=false", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"  # otherwise `git status` rewrites the index
     try:
-        process = subprocess.run(command, capture_output=True, check=True, env=environment)
-    except (OSError, subprocess.CalledProcessError):
+        process = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            env=environment,
+            timeout=MAX_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
         return ""
     return process.stdout.decode(errors="backslashreplace").strip()

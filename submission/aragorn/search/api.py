@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,18 +139,21 @@ class LoadedSystem:
         with self.index(arguments) as index:
             return index.search(queries, depth)
 
-    def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
+    def index(
+        self, arguments: Arguments, cache_dir: str | PathLike[str] | None = None
+    ) -> ArgumentIndex:
         """Index arguments for repeated searches; cache the index in `cache_dir` (None: a temporary
         directory, whose index can be neither pickled nor copied)."""
-        return ArgumentIndex(self, build_corpus(arguments), cache_dir)
+        directory = None if cache_dir is None else Path(cache_dir)
+        return ArgumentIndex(self, build_corpus(arguments), directory)
 
 
 def load_system(
-    name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto"
+    name: str, checkpoints: str | PathLike[str] = CHECKPOINT_DIR, device: str = "auto"
 ) -> LoadedSystem:
     """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or
     device is invalid."""
-    return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))
+    return LoadedSystem(get_system(name), CheckpointStore(Path(checkpoints)), choose_device(device))
 
 
 def list_systems() -> dict[str, str]:

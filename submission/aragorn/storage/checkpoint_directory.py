@@ -19,6 +19,7 @@ from aragorn.errors import (
     CheckpointError,
     InsufficientMemoryError,
     OutputError,
+    abbreviate,
     abbreviate_list,
     as_memory_errors,
     describe_read_error,
@@ -158,7 +159,7 @@ def as_checkpoint_errors(directory: Path) -> Iterator[None]:
     except (CheckpointError, InsufficientMemoryError):
         raise
     except Exception as error:  # of any library
-        cause = f"{type(error).__name__}: {error}"
+        cause = abbreviate(f"{type(error).__name__}: {error}", 500)
         raise CheckpointError(
             f"{directory}: files intact, but not loadable by version {__version__} ({cause}); if "
             "another version wrote it, use the checkpoint of this version or retrain it"

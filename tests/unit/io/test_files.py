@@ -1,5 +1,8 @@
 """Tests of what all readers share: ids, archives, and JSON Lines."""
 
+import gzip
+import pickle
+import re
 from zipfile import ZipFile
 
 import pandas as pd
@@ -9,9 +12,11 @@ from aragorn.errors import InputError
 from aragorn.io import tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import is_invalid_id
+from aragorn.io.formats import recognise_file
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.search.inputs import build_topics
+from aragorn_training.evaluation.overlap import read_docnos
 from tests.conftest import PREMISE
 
 INVALID = {
@@ -21,8 +26,12 @@ INVALID = {
     "annotation anchor": "\ufff9", "tag A": "\U000e0041", "variation selector": "\ufe0f", "selector 17": "\U000e0100",
     "grapheme joiner": "\u034f", "Hangul filler": "\u3164", "Mongolian selector": "\u180b", "musical format": "\U0001d173",
     "Braille blank": "\u2800", "object replacement": "\ufffc", "musical null": "\U0001d159",
+    "reserved for marks": "\u2065", "reserved for specials": "\ufff0", "reserved tag": "\U000e0002",
+    "reserved selector": "\U000e0fff", "noncharacter": "\ufdd0", "reversed byte order mark": "\ufffe",
+    "last code point": "\U0010ffff",
 }  # fmt: skip
-VALID = ("a", "ä", "a\u0301", "東京", "а", "😀", "#1", "~!", "١", "x" * 300)  # noqa: RUF001 Cyrillic a
+# the last two: private use, unassigned
+VALID = ("a", "ä", "a\u0301", "東京", "а", "😀", "#1", "~!", "١", "x" * 300, "\ue000", "\u0378")  # noqa: RUF001 Cyrillic a
 
 
 @pytest.mark.parametrize("name", INVALID)
@@ -53,6 +62,7 @@ READERS = {  # content with an id; reader
     "docnos of a run": ("1 Q0 {} 1 1 t", read_run),
     "qids of qrels": ("{} 0 a 1", read_qrels),
     "docnos of qrels": ("1 0 {} 1", read_qrels),
+    "list of docnos": ("{}", read_docnos),
     "data frame": (
         "{}",
         lambda file: build_topics(pd.DataFrame({"qid": [file.read_text()], "query": ["x"]})),
@@ -82,6 +92,10 @@ RUN_FORMATS = {  # first lines of a file that is no run; part of the message
     "JSON array": ("[1]\n", "line 1: 1 field; expected 6: {}; this is JSON"),
     "header": ("qid Q0 docno rank score tag\n1 Q0 a 1 2 t\n", "line 1: invalid rank 'rank'; expected an integer of at"),
     "header of four fields": ("query docno rank score\n", "line 1: 4 fields; expected 6: {}; this is a header"),
+    "XML": ("<run>\n", "line 1: 1 field; expected 6: {}; this is XML: convert it to lines of fields"),
+    "YAML": ("---\n- qid: 1\n", "line 1: 1 field; expected 6: {}; this is YAML: convert it to lines"),
+    "YAML list": ("- qid: 1\n", "line 1: 3 fields; expected 6: {}; this is YAML: convert it to lines"),
+    "separated by |": ("1|Q0|a|1|2.5|t\n", "line 1: 1 field; expected 6: {}; this is separated by |: convert it"),
     "no header": ("1 Q0 a 2.5 t\n", "line 1: 5 fields; expected 6: {}"),
 }  # fmt: skip
 
@@ -94,11 +108,79 @@ def test_other_formats_than_a_run_are_recognised(name, tmp_path):
     with pytest.raises(InputError) as error:
         read_run(file)
     assert message.format("`qid Q0 docno rank score tag`") in str(error.value)
-    kinds = [kind for kind in ("CSV", "JSON", "header") if f"; this is {kind}" in str(error.value)
-             or f"; this is a {kind}" in str(error.value)]  # fmt: skip
-    assert kinds == [
-        kind for kind in ("CSV", "JSON", "header") if kind in name and name != "no header"
-    ]
+    kinds = [kind for kind in ("CSV", "JSON", "XML", "YAML", "separated by |", "header")
+             if f"; this is {kind}" in str(error.value) or f"; this is a {kind}" in str(error.value)]  # fmt: skip
+    assert kinds == [] if name == "no header" else kinds[0] in name
+
+
+OTHER_FORMATS = {  # first bytes; description and remedy
+    "LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, not .*; fetch the file"),
+    "HTML": (b"\n<!DOCTYPE html>\n<html><body>404", "an HTML page, not .*; download the file itself"),
+    "HTML without type": (b"<HTML lang=en>", "an HTML page, not"),
+    "PDF": (b"%PDF-1.7\n%\xe2\xe3", "a PDF document, not .*; export it as text"),
+    "RTF": (rb"{\rtf1\ansi 1 Q0 a 1 1 t}", "an RTF document, not .*; save it as plain text"),
+    "XLSX": (b"PK\3\4\x14\0\6\0\x08\0\0\0!\0" + bytes(16) + b"[Content_Types].xml", "an Office document, not"),
+    "XLS": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document, not"),
+    "zip": (b"PK\3\4\x14\0\0\0\x08\0\0\0!\0" + bytes(16) + b"run.txt", "a zip archive, not .*; unpack it"),
+    "7z": (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive, not"),
+    "RAR": (b"Rar!\x1a\7\1\0", "a RAR archive, not"),
+    "tar": (b"run.txt".ljust(257, b"\0") + b"ustar  \0", "a tar archive, not .*; unpack it"),
+    "tar.gz": (gzip.compress(b"run.txt".ljust(257, b"\0") + b"ustar\00000"), "a tar archive, not .*; unpack it"),
+    "gzip twice": (gzip.compress(gzip.compress(b"1 Q0 a 1 1 t")), "compressed twice, not"),
+    "xz": (b"\xfd7zXZ\0\0\4", "compressed by xz, bzip2 or Zstandard, not .*; decompress it"),
+    "Zstandard": (b"\x28\xb5\x2f\xfd\0", "compressed by xz, bzip2 or Zstandard, not"),
+    "Parquet": (b"PAR1\x15\4\x15", "a Parquet or Arrow table, not .*; export it as text"),
+    "pickle": (pickle.dumps({"1": {"a": 1.5}}), "a pickle of Python, not .*; export it as text"),
+    "old pickle": (pickle.dumps([1], 2), "a pickle of Python, not"),
+    "NumPy": (b"\x93NUMPY\1\0", "a NumPy, HDF5 or SQLite file, not"),
+    "SQLite": (b"SQLite format 3\0", "a NumPy, HDF5 or SQLite file, not"),
+}  # fmt: skip
+FORMAT_READERS = {
+    "topics.xml": lambda file: [*touche.read_topics_xml(file)],
+    "args-me.json": lambda file: touche.read_documents([file]),
+    "idebate.jsonl": lambda file: touche.read_documents([file]),
+    "queries.jsonl": lambda file: [*tirex.read_queries(file)],
+    "run.txt": read_run,
+    "q.qrels": read_qrels,
+}
+
+
+@pytest.mark.parametrize("name", FORMAT_READERS)
+def test_files_of_other_programs_are_named_with_a_remedy(name, tmp_path):
+    file = tmp_path / name
+    for content, message in OTHER_FORMATS.values():
+        for suffix in ("", ".gz"):
+            path = file.with_name(f"{name}{suffix}")
+            path.write_bytes(content)
+            with pytest.raises(InputError, match=f"{path}: {message}"):
+                raise AssertionError(f"{content!r}: {FORMAT_READERS[name](path)}")
+    for content in (b"PAR1 0 a 1\n", b"7z Q0 a 1 1 t\n", b"PAR1\tQ0\ta\t1\t1\tt\n"):
+        assert recognise_file(content) == ("", "")
+
+
+OTHER_TEXTS = {"XML": "<t><a/></t>", "JSON": '{"a": 1}', "YAML": "---\na: 1\n", "YAML ": "topics:\n- 1\n",
+               "CSV": "id,conclusion,premise\na,b,c\n", "separated by |": "1 | a | 2\n"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMAT_READERS)
+def test_texts_of_other_formats_are_named(name, tmp_path):
+    file = tmp_path / name
+    own = {".xml": "XML", ".json": "JSON", ".jsonl": "JSON"}.get(file.suffix)
+    for kind, content in OTHER_TEXTS.items():
+        if kind != own:
+            file.write_text(content)
+            with pytest.raises(
+                InputError, match=f"; this is {re.escape(kind.strip())}: convert it"
+            ):
+                raise AssertionError(f"{kind}: {FORMAT_READERS[name](file)}")
+
+
+@pytest.mark.parametrize("name", ["XLSX", "PDF", "tar.gz", "Parquet"])
+def test_other_formats_as_input_are_named(name, tmp_path):
+    content, message = OTHER_FORMATS[name]
+    (tmp_path / f"data.{name}").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Dataset(tmp_path / f"data.{name}")
 
 
 def test_values_over_several_lines_are_recognised(tmp_path):

@@ -10,7 +10,9 @@ import pytest
 from tira.check_format import _fmt, check_format
 
 from aragorn.__main__ import main
+from aragorn.errors import InputError
 from aragorn.io.run_rules import ACCEPTED, STRICTER, TIRA_ERROR, find_run_issues, summarise_issues
+from aragorn.io.runs import read_run
 from tests.conftest import PREMISE, argv, make_argument
 
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
@@ -30,7 +32,10 @@ def test_valid_run_has_no_issues(tmp_path):
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
     assert find_run_issues(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
     [issue] = find_run_issues(tmp_path, TOPICS, CORPUS)
-    assert (issue.level, issue.message) == (TIRA_ERROR, "run.txt and run.txt.gz; delete one")
+    message = f"{tmp_path}: contains run.txt and run.txt.gz; delete one"
+    assert (issue.level, issue.message) == (TIRA_ERROR, message)
+    with pytest.raises(InputError, match=message):
+        read_run(tmp_path)
 
 
 @pytest.mark.parametrize(("level", "line_number", "line", "message"), [

@@ -4,7 +4,6 @@ import copy
 import multiprocessing
 import pickle
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -31,7 +30,7 @@ def test_each_system_is_pickled_with_its_checkpoints(name):
 @pytest.mark.parametrize("name", ["dirichlet", "bm25"])
 def test_clone_returns_the_results_of_its_index(name, arguments, clone, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    index = load_system(name, device="cpu").index(arguments, Path("cache"))
+    index = load_system(name, device="cpu").index(arguments, "cache")
     expected = index.search("zoos")
     assert len(expected) > 0
     pickled = clone(index)

@@ -110,7 +110,23 @@ with signals.on_interrupt(lambda: os.write(1, b"cleaned")):
 """
 
 
-@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "XCPU", "USR1", "USR2"])
+SIGNAL_NAMES = (
+    "INT",
+    "TERM",
+    "HUP",
+    "QUIT",
+    "XCPU",
+    "ALRM",
+    "VTALRM",
+    "PROF",
+    "USR1",
+    "USR2",
+    "IO",
+    "PWR",
+)
+
+
+@pytest.mark.parametrize("name", SIGNAL_NAMES)
 def test_signals_clean_up_and_give_their_exit_code(name):
     signum = signal.Signals[f"SIG{name}"]
     result = run_with_signal(signum)

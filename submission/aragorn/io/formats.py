@@ -1,0 +1,66 @@
+"""Recognise files of formats that no reader accepts by their first bytes."""
+
+import re
+from pathlib import Path
+
+from aragorn.errors import InputError
+
+START_SIZE = 512  # bytes by which a format is recognised
+ZIP = "a zip archive"
+EXPORT = "export it as text"
+UNPACK = "unpack it"
+# formats of files: pattern of the first bytes, description, what to do
+FILES = (
+    (rb"version https://git-lfs", "a pointer of Git LFS", "fetch the file by `git lfs pull`"),
+    (rb"(?i)\s*<(!doctype )?html", "an HTML page", "download the file itself"),
+    (rb"%PDF-", "a PDF document", EXPORT),
+    (rb"\{\\rtf", "an RTF document", "save it as plain text"),
+    (rb"\xd0\xcf\x11\xe0", "an Office document", EXPORT),
+    (
+        rb"PK\x03\x04.{26}(\[Content_Types\]|_rels/|docProps/|xl/|word/|mimetype)",
+        "an Office document",
+        EXPORT,
+    ),
+    (rb"PK\x03\x04", ZIP, UNPACK),
+    (rb"7z\xbc\xaf", "a 7z archive", UNPACK),
+    (rb"Rar!\x1a", "a RAR archive", UNPACK),
+    (rb".{257}ustar", "a tar archive", UNPACK),
+    (rb"\x1f\x8b", "compressed twice", "decompress it"),
+    (rb"\xfd7zXZ|BZh[1-9]1AY|\x28\xb5\x2f\xfd", "compressed by xz, bzip2 or Zstandard", "decompress it"),
+    (rb"PAR1\x15|ARROW1\0", "a Parquet or Arrow table", EXPORT),
+    (rb"\x80[\x02-\x05][\x80-\xff(}\]c]", "a pickle of Python", EXPORT),
+    (rb"\x93NUMPY|\x89HDF|SQLite format 3\0", "a NumPy, HDF5 or SQLite file", EXPORT),
+)  # fmt: skip
+# formats of text, by the start of a file or line that is malformed in the expected format
+TEXTS = (
+    (rb"\s*[{\[]", "JSON"),
+    (rb"\s*<", "XML"),
+    (rb"[^\n|]*\|[^\n|]*\|", "separated by |"),
+    (rb"%YAML|---(\s|$)|\s*(- )?[\w-]+:(\s|$)", "YAML"),
+    (rb"[^\n,;]*([,;])[^\n,;]*\1", "CSV"),
+)
+
+
+def recognise_file(start: bytes) -> tuple[str, str]:
+    """Return description and remedy of the format of a file, by its first bytes; empty ones if it
+    may be text."""
+    for pattern, name, fix in FILES:
+        if re.match(pattern, start, re.DOTALL):
+            return name, fix
+    return "", ""
+
+
+def refuse_format(file: Path, start: bytes, accepted: str = "") -> None:
+    """Raise InputError if a file has a format of FILES, unless it is `accepted`."""
+    name, fix = recognise_file(start[:START_SIZE])
+    if name not in ("", accepted):
+        raise InputError(file, "", f"{name}, not text in the expected format", fix)
+
+
+def describe_text(start: bytes, expected: str = "") -> str:
+    """Return a hint at the format of a malformed text, "; this is X: convert it"; "" if there is
+    none or it is `expected`."""
+    for pattern, name in TEXTS:
+        if re.match(pattern, start):
+            return "" if name == expected else f"; this is {name}: convert it"
+    return ""
