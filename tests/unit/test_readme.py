@@ -143,6 +143,18 @@ def test_generated_sections_are_up_to_date(tmp_path):
     assert contents == {path: read(path) for path, _ in SECTIONS.values()}
 
 
+@pytest.mark.parametrize(("year", "n_topics", "n_official"), [(2021, 38, 4), (2020, 49, 0)])
+def test_systems_and_official_runs_are_sorted_by_their_means(year, n_topics, n_official):
+    [table] = re.findall(
+        rf"^\| system \({year}\).*?\n\n", read("training/results/README.md"), re.M | re.S
+    )
+    rows = [line.split(" | ") for line in table.splitlines()[2:] if line]
+    assert [row[1:3] for row in rows].count(["official run", "submitted"]) == n_official
+    assert len(rows) == len(SYSTEMS) + n_official
+    keys = [(int(row[4]) < n_topics, -float(re.findall(r"0\.\d+", row[3])[0])) for row in rows]
+    assert keys == sorted(keys)
+
+
 @pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),
                                                         ("", Path("absent"), "cannot read results")])  # fmt: skip
 def test_readmes_without_marks_or_results_are_refused(best, results, message, tmp_path):
