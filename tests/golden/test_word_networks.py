@@ -1,5 +1,9 @@
-"""Word-based rankers and SNRM compared with values of the reference code (deviations:
-CONTRIBUTING.md)."""
+"""Word-based rankers and SNRM compared with values of the reference code.
+
+It differs from the publications: `*_plain` has no IDF; `gru_siamese` reads padding; `snrm*` pads
+5-grams with zeros, and has a pointwise hinge loss and no bias. DRMM as in Entezari 2020, table 4.1,
+has no reference code; several readings of the table are computed independently.
+"""
 
 from pathlib import Path
 

@@ -209,6 +209,12 @@ def compute_figures():
     return {f"{count:,}" for count in counts} | percentages | means
 
 
+def test_readme_counts_all_systems():
+    assert (
+        re.findall(r"(\d+)\s+(?:retrieval )?systems", read("README.md")) == [str(len(SYSTEMS))] * 2
+    )
+
+
 @pytest.mark.parametrize("name", ["README.md", "training/results/README.md"])
 def test_figures_are_those_of_result_files(name):
     text = re.sub(GENERATED, "", read(name), flags=re.DOTALL)

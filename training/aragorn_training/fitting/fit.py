@@ -179,8 +179,9 @@ class _Run:
         comparison = "".join(
             f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items()
         )
-        items = f"{task.validation_size} {curve.validation_unit}"
-        log.info("%s: %s on %s%s", self.checkpoint_dir, _format_metrics(metrics), items, comparison)
+        items = f"{curve.validation_unit}: {task.validation_size}"
+        values = _format_metrics(metrics)
+        log.info("%s: %s (%s)%s", self.checkpoint_dir, values, items, comparison)
 
 
 def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: ProcessGroup) -> None:
