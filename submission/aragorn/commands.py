@@ -66,7 +66,7 @@ def list_systems(options: SystemsOptions) -> None:
             availability = f"missing checkpoint {', '.join(missing_names)} in {directory}"
         print(f"{system.name:{width}} {availability:14} {system.description}")
         if formula:
-            print(f"{'':{width}} {'':14} {formula}")
+            print(f"{'':{width}} {'':14} {escape_unprintable(formula)}")
 
 
 def show_cache(options: CacheDirectoryOptions) -> None:

@@ -168,6 +168,8 @@ CASES = {  # checkpoint, change, and part of the message
     "deepct": ("deepct", set_config("config", "pieces", 63), "pieces is 63; expected 1 to 62"),
     "fusion, a member less": ("fusion", set_config("members", 0, ...), "fitted with the members debates, dirichlet, "),
     "fusion, a member of another name": ("fusion", set_config("members", 0, "name", "bm26"), "fitted with the members bm26, "),
+    "fusion, a member of an endless name": ("fusion", set_config("members", 0, "name", "x" * 10**5), "at `$.members[0].name`"),
+    "fusion, a member with line ends": ("fusion", set_config("members", 0, "name", "a\nb"), "at `$.members[0].name`"),
     "fusion, a pool that is too deep": ("fusion", set_config("members", 1, "pool_depth", 1001), "`int` <= 1000"),
     "fusion, an infinite weight": ("fusion", set_config("members", 0, "weight", -INFINITY), "weight"),
     "fusion, a wrong hash": ("fusion", set_config("members", 2, "checkpoints", "dirichlet", "0" * 64), "other checkpoints of"),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from aragorn.errors import InputError, abbreviate, pluralise
 from aragorn.io.files import ID_RULE, is_invalid_id
+from aragorn.io.formats import describe_text
 from aragorn.io.trec import describe_field_count, parse_float, read_trec_lines, recognise_format
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
         if len(line.fields) != 4:
             reason, fix = describe_field_count(line.fields, FORMAT, _has_grade)
             hint = recognise_format(line)
-            if len(line.fields) == 3:
+            if len(line.fields) == 3 and not describe_text(line.text.encode()):
                 hint = "; in BEIR qrels, insert 0 as second field and remove the header"
             raise InputError(file, location, reason, f"{fix}{hint}")
         qid, iteration, docno, grade_text = line.fields

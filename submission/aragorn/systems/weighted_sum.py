@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from aragorn.bounds import Bounded, Positive
+from aragorn.bounds import Bounded, Name, Positive
 from aragorn.rankings import MAX_DEPTH
 
 VERSION = 1  # of scores of the same model
@@ -28,7 +28,7 @@ Normaliser = Literal["z_score", "min_max"]
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """System whose scores are one feature of the sum."""
 
-    name: str
+    name: Name
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
     pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)]  # number of top documents in the pool
     weight: Bounded

@@ -116,6 +116,7 @@ def test_other_formats_than_a_run_are_recognised(name, tmp_path):
 OTHER_FORMATS = {  # first bytes; description and remedy
     "LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, not .*; fetch the file"),
     "HTML": (b"\n<!DOCTYPE html>\n<html><body>404", "an HTML page, not .*; download the file itself"),
+    "XHTML": (b'\xef\xbb\xbf<?xml version="1.0"?>\n<!-- a\nb -->\n<!DOCTYPE html>', "an HTML page, not"),
     "HTML without type": (b"<HTML lang=en>", "an HTML page, not"),
     "PDF": (b"%PDF-1.7\n%\xe2\xe3", "a PDF document, not .*; export it as text"),
     "RTF": (rb"{\rtf1\ansi 1 Q0 a 1 1 t}", "an RTF document, not .*; save it as plain text"),
@@ -131,7 +132,8 @@ OTHER_FORMATS = {  # first bytes; description and remedy
     "Zstandard": (b"\x28\xb5\x2f\xfd\0", "compressed by xz, bzip2 or Zstandard, not"),
     "Parquet": (b"PAR1\x15\4\x15", "a Parquet or Arrow table, not .*; export it as text"),
     "pickle": (pickle.dumps({"1": {"a": 1.5}}), "a pickle of Python, not .*; export it as text"),
-    "old pickle": (pickle.dumps([1], 2), "a pickle of Python, not"),
+    **{f"pickle {protocol} {name}": (pickle.dumps(value, protocol), "a pickle of Python, not") for protocol in range(6)
+       for name, value in (("frame", pd.DataFrame({"a": [1]})), ("dict", {"a": 1}), ("list", [1]))},
     "NumPy": (b"\x93NUMPY\1\0", "a NumPy, HDF5 or SQLite file, not"),
     "SQLite": (b"SQLite format 3\0", "a NumPy, HDF5 or SQLite file, not"),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from aragorn.errors import (
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import ID_RULE, is_invalid_id
+from aragorn.io.formats import describe_text
 from aragorn.io.runs import suggest_normalisation
 from aragorn.io.touche import sort_topics
 from aragorn.io.trec import read_trec_lines
@@ -185,22 +186,22 @@ def raise_no_common_topic(
 def read_docnos(file: Path) -> set[str]:
     """Read docnos, one per line; raise InputError for several fields, an invalid docno or an empty
     file."""
-    lines = [line for line in read_trec_lines(file) if not line.is_blank_or_comment]
-    invalid_line = next((line for line in lines if len(line.fields) > 1), None)
-    if invalid_line:
-        raise InputError(
-            f"{file}, line {invalid_line.line_number}: {len(invalid_line.fields)} fields; expected one "
-            "docno per line"
-        )
-    for line in lines:
+    docnos = set[str]()
+    for line in read_trec_lines(file):
+        if line.is_blank_or_comment:
+            continue
+        location = f"line {line.line_number}"
+        if len(line.fields) > 1:
+            fix = f"expected one docno per line{describe_text(line.text.encode())}"
+            raise InputError(file, location, f"{len(line.fields)} fields", fix)
         if is_invalid_id(line.fields[0]):
             problem = f"invalid docno {abbreviate(line.fields[0])!r}"
-            raise InputError(file, f"line {line.line_number}", problem, ID_RULE)
-    if not lines:
-        raise InputError(
-            f"{file}: no docno; expected one per line, as `check --mismatched-ids` writes them"
-        )
-    return {line.fields[0] for line in lines}
+            raise InputError(file, location, problem, ID_RULE)
+        docnos.update(line.fields)
+    if not docnos:
+        expected = "expected one per line, as `check --mismatched-ids` writes them"
+        raise InputError(file, "", "no docno", expected)
+    return docnos
 
 
 def count_judged_documents(qrels: pd.DataFrame, docnos: Set[str]) -> pd.DataFrame:
