@@ -14,7 +14,7 @@ from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS
-from aragorn_training.plotting import create_figure, get_style, render_png
+from aragorn_training.plotting import DASHES, MARKERS, create_figure, get_style, render_png
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
 from tests.benchmarks.synthetic_inputs import open_retrieval, write_json_lines
@@ -26,6 +26,10 @@ CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}
 STAGES = {
     "read": "documents", "BM25 index": "conclusion index", "BM25, all topics": "conclusion retrieval", "hashes": "hashes",
 }  # fmt: skip
+STAGE_STYLES = {  # unlike those of systems
+    name: {"color": "#333333", "marker": marker, "linestyle": dashes}
+    for name, marker, dashes in zip(STAGES, MARKERS, DASHES, strict=False)
+}
 Curves = dict[str, list[tuple[int, float]]]  # name → points (size, seconds)
 
 
@@ -52,7 +56,7 @@ def draw(panels: Mapping[str, Curves]) -> bytes:
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for name, points in curves.items():
             sizes, seconds = np.array(points).T
-            style = get_style(name, STAGES if name in STAGES else SYSTEMS)
+            style = STAGE_STYLES[name] if name in STAGES else get_style(name, SYSTEMS)
             axis.loglog(sizes, seconds, markersize=5, label=name, **style)
             slope = np.polyfit(*np.log([sizes, seconds]), 1)[0]  # 1 if time is linear in size
             print(f"{label}: {name} {seconds[-1]:.2f} s at {sizes[-1]:,.0f}, slope {slope:.2f}")

@@ -27,7 +27,8 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
     groups = list(table.groupby(panel_axes)) if panel_axes else [((), table)]
     n_columns = table[panel_axes[-1]].nunique() if panel_axes else 1
     n_rows = -(-len(groups) // n_columns)
-    fig = create_figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    width = max(3.4, 0.42 * table[columns].nunique())  # room for the tick labels
+    fig = create_figure(width * n_columns + 1, 3.2 * n_rows)
     grid = fig.subplots(n_rows, n_columns, squeeze=False)
     for ax, (setting, group) in zip(grid.flat, groups, strict=True):
         values = group.pivot(index=rows, columns=columns, values=measure)
