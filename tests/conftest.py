@@ -203,8 +203,7 @@ def make_input(tmp_path):
 
 @pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
-    """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary
-    system."""
+    """Create a directory with a tiny untrained KNRM, and make KNRM the primary system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     write_tiny_ranker(tmp_path / "checkpoints", "knrm", seed=0)
     return tmp_path / "checkpoints"
@@ -266,8 +265,7 @@ def build_tiny_ranker(name, words, **fields):
 
 
 def write_tiny_ranker(directory, name, seed, ranker_name=None, **fields):
-    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a
-    vocabulary for `corpus`."""
+    """Write the untrained checkpoint `name` of a ranker (default: `name`) for `corpus`."""
     torch.manual_seed(seed)
     words = [*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS]
     ranker, tokeniser = build_tiny_ranker(ranker_name or name, words, **fields)
@@ -301,8 +299,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def prepared_work_dir(corpus, tmp_path_factory):
-    """Prepare a working directory with training pairs and 20-dimensional word vectors from
-    `corpus`."""
+    """Prepare a working directory with pairs and 20-dimensional word vectors from `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert_runs(run_training, "prepare pairs -i", corpus, "--work-dir", work)
     assert_runs(
@@ -354,8 +351,7 @@ def build_targer(words):
 
 
 def write_deepct(directory, name, seed=0):
-    """Write an untrained DeepCT checkpoint that gives positive weights to some words of
-    `corpus`."""
+    """Write an untrained DeepCT that gives positive weights to some words of `corpus`."""
     torch.manual_seed(seed)
     tagger, reader = build_deepct()
     tagger.linear.weight.data.normal_(0, 0.1)
@@ -364,8 +360,7 @@ def write_deepct(directory, name, seed=0):
 
 
 def write_targer(directory, name, seed=0):
-    """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and
-    others as O."""
+    """Write an untrained TARGER that tags some words of `corpus` as argumentative."""
     torch.manual_seed(seed)
     tagger, reader = build_targer([*TOPIC_WORDS, *FILLERS[:10]])
     with torch.no_grad():
@@ -381,8 +376,7 @@ def write_parameters(directory, parameters):
 
 
 def write_lexical(directory, name, model, expansion=None, enrichment=None):
-    """Write a checkpoint of a lexical system; the index covers premises only if `enrichment` is
-    DeepCT's."""
+    """Write a lexical system's checkpoint; an index enriched by DeepCT covers premises only."""
     fields = "premise" if enrichment == "deepct" else "conclusion premise"
     settings = IndexSettings(fields, "none")
     parameters = LexicalParameters("1.1.0", settings, model, expansion, enrichment)
@@ -390,8 +384,7 @@ def write_lexical(directory, name, model, expansion=None, enrichment=None):
 
 
 def write_fusion(directory, name, stage, pool_depths, weights):
-    """Write a fusion with these pool depths and weights by member, and intercept 0.25: an ensemble
-    that scales scores of -10 to 10, or a learned fusion with weight 0.125 for the length."""
+    """Write an ensemble or a learned fusion with these pool depths and weights by member."""
     fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
     is_ensemble = isinstance(stage, EnsembleStage)
     ranges = {"minimum": -10.0, "maximum": 10.0} if is_ensemble else {}
@@ -445,8 +438,7 @@ def checkpoints_copy(all_checkpoints_dir, tmp_path):
 
 @pytest.fixture(scope="module")
 def small_shards():
-    """Reduce the sizes of shards and batches, so that hundreds of documents make several of
-    each."""
+    """Reduce shards and batches, so that hundreds of documents make several of each."""
     sizes = [(dense, 40), (latent, 150), (enrichment, 64)]
     with pytest.MonkeyPatch.context() as patch:
         for module, size in sizes:
@@ -491,15 +483,13 @@ def rank_all(corpus_with_topics, checkpoints_copy, tmp_path):
 
 
 def build_text_lookup(documents):
-    """Return a function that returns the rows of documents with the requested docnos, in their
-    order."""
+    """Return a function that returns the rows of the requested docnos, in their order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def read_files(directory):
-    """Map the relative path of each file in a directory to its content, except ir-metadata.yml,
-    which contains timestamps."""
+    """Map the path of each file in a directory to its content, without ir-metadata.yml."""
     files = (
         file
         for file in sorted(directory.rglob("*"))

@@ -29,12 +29,9 @@ FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 Mutation = dict[str, str]
 
 
-def load_mutations() -> list[Mutation]:
-    """Load the mutations; exit with a message if a mutation's `old` text does not occur exactly
-    once in its file."""
-    mutations: list[Mutation] = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))[
-        "mutation"
-    ]
+def load_mutations():
+    """Load the mutations; exit with a message unless each `old` occurs once in its file."""
+    mutations = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))["mutation"]
     for index, mutation in enumerate(mutations, 1):
         file = ROOT / mutation["file"]
         count = file.read_text(encoding="utf-8").count(mutation["old"]) if file.is_file() else 0
@@ -45,9 +42,8 @@ def load_mutations() -> list[Mutation]:
     return mutations
 
 
-def copy_checkout(directory: Path) -> None:
-    """Copy the tracked files into a directory, and link the virtual environment, so that run.sh
-    creates none."""
+def copy_checkout(directory):
+    """Copy the tracked files, and link the environment, so that run.sh creates none."""
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -57,9 +53,8 @@ def copy_checkout(directory: Path) -> None:
     (directory / ".venv").symlink_to(ROOT / ".venv")
 
 
-def find_mirrored_tests(file: str) -> list[str]:
-    """Return the unit tests of a module, or those of its package if it has none; for models, add
-    golden and contract tests."""
+def find_mirrored_tests(file):
+    """Return the unit tests of a module or its package; for models, also other tests."""
     path = Path(file)  # submission/aragorn/… or training/aragorn_training/…
     package = (
         UNIT_TESTS
@@ -82,7 +77,7 @@ def find_mirrored_tests(file: str) -> list[str]:
     ]
 
 
-def find_failure(copy: Path, tests: list[str]) -> str | None:
+def find_failure(copy, tests):
     """Run tests in a copy of the checkout."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -107,7 +102,7 @@ def find_failure(copy: Path, tests: list[str]) -> str | None:
     )
 
 
-def check_mutation(mutation: Mutation, copy: Path) -> str | None:
+def check_mutation(mutation, copy):
     """Apply a mutation to a copy of the checkout and undo it."""
     file = copy / mutation["file"]
     source = file.read_text(encoding="utf-8")
@@ -120,7 +115,7 @@ def check_mutation(mutation: Mutation, copy: Path) -> str | None:
         file.write_text(source, encoding="utf-8")
 
 
-def main() -> int:
+def main():
     """Test the mutations and print which test catches each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

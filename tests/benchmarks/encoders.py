@@ -1,32 +1,49 @@
-"""Benchmarks of BERT networks, DeepCT, SBERT and TARGER.
+"""Benchmarks of BERT networks, DeepCT, SBERT and TARGER on a CPU.
 
-A baseline has the same architecture, texts, maximum lengths and number of threads.
+A baseline has the same texts, maximum lengths and number of threads: a library with the same
+architecture, another inference engine, or this project in float32 or without batches.
 """
 
+import io
 import tempfile
-from dataclasses import replace
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
+import onnxruntime
+import openvino
 import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedTokenizerFast,
+)
 
 from aragorn.engine.base import CPU
 from aragorn.engine.device import FLOAT32, choose_precision
+from aragorn.errors import UsageError
 from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
-from aragorn.inference.device import move_to_device
+from aragorn.inference.device import batch_by_length, batch_by_tokens, move_to_device
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
-from aragorn.inference.pair_scoring import TokenCache, score_documents
+from aragorn.inference.pair_scoring import (
+    TokenCache,
+    TokenisedPairs,
+    score_documents,
+    score_pairs,
+)
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.io.dataset import Dataset
+from aragorn.models.padding import pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.progress import Stopwatch
-from aragorn.text.tokenisers import WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import (
     load_collection,
@@ -37,160 +54,294 @@ from tests.benchmarks.synthetic_inputs import (
 
 ENCODER = "all-MiniLM-L6-v2"
 BASELINE = "SentenceTransformer.encode"
+N_PREMISES = 512
+N_DOCUMENTS = 200
+MAX_TOKENS = 2048  # per batch of premises or passages for another inference engine
 
 
-def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
-    """Build the benchmark of tokenising and encoding premises with SBERT, against
-    sentence-transformers."""
+def sample_pairs(directory, n):
+    """Sample candidates evenly over all topics; return topics, collection and pairs."""
+    topics = Dataset(directory).topics.copy()
+    collection = load_collection(directory)
+    pairs = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), n)
+    return topics, collection, pairs
+
+
+def build_bert_benchmark(name, target, inputs, n_pairs=640):
+    """Build the benchmark of a BERT network, against a CrossEncoder with the same encoder.
+
+    Texts are truncated to the checkpoint's maximum lengths. The head of a CrossEncoder is linear,
+    so the baseline omits the histograms and kernels of CEDR networks.
+    """
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+    tokeniser = checkpoint.tokeniser
+    lengths = tokeniser.lengths
+    topics, collection, sample = sample_pairs(inputs.directory, n_pairs)
+    documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
+    for frame, column, length in (
+        (documents, "premise", lengths.premise),
+        (topics, "query", lengths.query),
+    ):
+        frame[column] = [tokeniser.truncate(text, length) for text in frame[column]]
+    queries = topics.set_index("qid")["query"]
+    premises = documents.set_index("docno")["premise"]
+    pairs = list(zip(queries[sample["qid"]], premises[sample["docno"]], strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        _save_as_cross_encoder(checkpoint, Path(folder))
+        model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
+
+    def ours():
+        tokens = TokenCache(topics, lambda _: documents, Stopwatch())
+        with open_empty_parts() as store:
+            return score_documents(sample, tokens, checkpoint, CPU, store)
+
+    baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
+    task = f"{name}: {n_pairs} pairs, CPU, float32"
+    return Benchmark(task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
+
+
+def _save_as_cross_encoder(checkpoint, folder):
+    """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
+    network = checkpoint.network
+    model = BertForSequenceClassification(BertConfig(**network.config.bert, num_labels=1))
+    state = {name.removeprefix("encoder."): tensor for name, tensor in network.state_dict().items()}
+    encoder = {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+    # pooler and classifier are those of the new model
+    model.load_state_dict(model.state_dict() | encoder)
+    model.save_pretrained(folder)
+    tokenizer = Tokenizer.from_str(checkpoint.tokeniser.to_bytes().decode())
+    special = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
+    }
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+
+
+def build_sbert_benchmark(inputs):
+    """Build the benchmark of encoding premises with SBERT, against sentence-transformers."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
-    texts = sample_premises(directory, max_premises)
+    texts = sample_premises(inputs.directory, N_PREMISES)
     model = _load_sentence_transformer(checkpoint.tokeniser.lengths.premise)
 
-    def ours() -> np.ndarray:
-        return encode_texts(
-            [checkpoint.tokeniser.encode_premise(text) for text in texts], checkpoint.network, CPU
-        )
+    def ours():
+        ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
+        return encode_texts(ids, checkpoint.network, CPU)
 
-    task = f"sbert: {max_premises} premises, CPU, float32"
+    task = f"sbert: {N_PREMISES} premises, CPU, float32"
     return Benchmark(task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
 
 
-def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
-    """Build the benchmark of splitting and enriching texts with DeepCT, against
-    sentence-transformers encoding the passages."""
+def build_deepct_benchmark(inputs):
+    """Build the benchmark of enriching texts with DeepCT, against encoding their passages."""
     checkpoint = load_tagger(CHECKPOINT_DIR / "deepct")
-    texts = sample_premises(directory, max_documents)
+    texts = sample_premises(inputs.directory, N_DOCUMENTS)
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
-    sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
-    return Benchmark(
-        "deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3
-    )
+    ours = partial(enrich_texts, texts, checkpoint, CPU)
+    baseline = partial(model.encode, passages)
+    task = "deepct: passages, CPU, float32"
+    return Benchmark(task, BASELINE, "passages", len(passages), ours, baseline, 1.3)
 
 
-def _load_sentence_transformer(max_pieces: int) -> SentenceTransformer:
+def _load_sentence_transformer(max_pieces):
     """Load the encoder of both checkpoints for texts of at most `max_pieces` subwords."""
-    model = SentenceTransformer(
-        str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True
-    )
+    folder = str(PretrainedEncoder(ENCODER).folder)
+    model = SentenceTransformer(folder, device="cpu", local_files_only=True)
     model.max_seq_length = max_pieces + 2  # [CLS] and [SEP]
     return model
 
 
-def build_bfloat16_benchmarks(
-    directory: Path, max_documents: int = 200, max_premises: int = 512
-) -> list[Benchmark]:
-    """Build the benchmarks of encoding documents with DeepCT and premises with SBERT in bfloat16,
-    against float32.
-
-    Raises:
-        UsageError: If the processor does not support bfloat16.
-    """
-    deepct = load_tagger(CHECKPOINT_DIR / "deepct")
-    sbert = load_checkpoint(CHECKPOINT_DIR / "sbert")
-    documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
-    ids = [sbert.tokeniser.encode_premise(text) for text in premises]
-
-    def enrich(precision: str) -> object:
-        return enrich_texts(documents, replace(deepct, precision=precision), CPU)
-
-    def encode(precision: str) -> object:
-        return encode_texts(ids, move_to_device(sbert.network, CPU, precision), CPU, precision)
-
-    bfloat16 = choose_precision("bfloat16", CPU)
-    task = "{}: {} of a collection, CPU, bfloat16"
-    kinds = (
-        ("deepct", "documents", len(documents), enrich),
-        ("sbert", "premises", len(premises), encode),
-    )
-    return [
-        Benchmark(
-            task.format(name, unit),
-            "float32",
-            unit,
-            n,
-            partial(run, bfloat16),
-            partial(run, FLOAT32),
-            2,
-        )
-        for name, unit, n, run in kinds
-    ]
-
-
-def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
-    """Build the benchmark of tagging words with TARGER in batches, against tagging passage by
-    passage."""
-    texts = sample_premises(directory, max_premises)
+def build_tagging_benchmark(inputs):
+    """Build the benchmark of tagging with TARGER in batches, against passage by passage."""
+    texts = sample_premises(inputs.directory, N_PREMISES)
     checkpoint = load_tagger(CHECKPOINT_DIR / "targer_essays")
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 
     @torch.inference_mode()
-    def tag_one_by_one() -> list[object]:
+    def tag_one_by_one():
         return [checkpoint.network.annotate([passage]) for passage in passages]
 
     ours = partial(annotate_texts, texts, checkpoint, CPU)
-    task = f"targer: the words of {max_premises} premises, CPU"
-    return Benchmark(
-        task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5
-    )
+    task = f"targer: the words of {N_PREMISES} premises, CPU"
+    n_words = sum(map(len, passages))
+    return Benchmark(task, "passage by passage", "words", n_words, ours, tag_one_by_one, 1.5)
 
 
-def build_bert_benchmark(
-    name: str, directory: Path, target: float, max_pairs: int = 640
-) -> Benchmark:
-    """Build the benchmark of scoring pairs with a BERT network, against a CrossEncoder with the
-    same encoder.
+@dataclass(frozen=True)
+class Inference:
+    """Inference of a BERT network in a precision, and the inputs of its encoder."""
 
-    The pairs are evenly spaced over the candidates of all topics, and their texts are truncated to
-    the checkpoint's maximum lengths. The head of a CrossEncoder is linear, so the baseline omits
-    the histograms and kernels of CEDR networks.
+    name: str
+    unit: str
+    run: object  # function of the precision
+    encoder: object
+    texts: list  # ids with [CLS] and [SEP]
+    batches: list  # rows of `texts`
+
+    def pad_batches(self):
+        """Return ids and mask (B, T) int64 of each batch."""
+        padded = [pad([self.texts[row] for row in rows]) for rows in self.batches]
+        return [(ids.numpy(), mask.long().numpy()) for ids, mask in padded]
+
+
+def infer_with_vanilla_bert(directory, n_pairs=320):
+    topics, collection, sample = sample_pairs(directory, n_pairs)
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
+    network = checkpoint.network
+    by_docno = collection.set_index("docno", drop=False)
+    tokens = TokenCache(topics, lambda docnos: by_docno.loc[list(docnos)], Stopwatch())
+    queries = tokens.get_query_token_ids(checkpoint.tokeniser)
+    premises = tokens.get_premise_token_ids(checkpoint.tokeniser, sample["docno"])
+    keys = list(zip(sample["qid"], sample["docno"], strict=True))
+    pairs = TokenisedPairs.from_keys(keys, queries, premises)
+    cls, sep = network.encoder.special_ids
+    texts = [[cls, *queries[qid], sep, *premises[docno], sep] for qid, docno in keys]
+    batches = batch_by_length([len(text) for text in texts], network.cpu_batch_size)[::-1]
+
+    def score(precision):
+        return score_pairs(move_to_device(network, CPU, precision), pairs, CPU)
+
+    return Inference("vanilla_bert", "pairs", score, network.encoder, texts, batches)
+
+
+def infer_with_sbert(directory, n_premises=256):
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
+    premises = sample_premises(directory, n_premises)
+    ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
+
+    def encode(precision):
+        network = move_to_device(checkpoint.network, CPU, precision)
+        return encode_texts(ids, network, CPU, precision)
+
+    return _infer_single_texts("sbert", "premises", encode, checkpoint, ids)
+
+
+def infer_with_deepct(directory):
+    checkpoint = load_tagger(CHECKPOINT_DIR / "deepct")
+    texts = sample_premises(directory, N_DOCUMENTS)
+    passages = [passage.piece_ids for text in texts for passage in checkpoint.tokeniser.split(text)]
+
+    def enrich(precision):
+        return enrich_texts(texts, replace(checkpoint, precision=precision), CPU)
+
+    return _infer_single_texts("deepct", "passages", enrich, checkpoint, passages)
+
+
+def _infer_single_texts(name, unit, run, checkpoint, texts):
+    encoder = checkpoint.network.encoder
+    cls, sep = encoder.special_ids
+    inputs = [[cls, *text, sep] for text in texts]
+    batches = batch_by_tokens([len(text) for text in inputs], MAX_TOKENS)
+    return Inference(name, unit, run, encoder, inputs, batches)
+
+
+def build_bfloat16_benchmarks(inputs):
+    """Build the benchmarks of DeepCT and SBERT in bfloat16, against float32.
+
+    Raises:
+        UsageError: If the processor does not support bfloat16.
     """
-    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
-    tokeniser = checkpoint.tokeniser
-    lengths = checkpoint.tokeniser.lengths
-    assert isinstance(tokeniser, WordPieceTokeniser)
-    topics = Dataset(directory).topics.copy()
-    collection = load_collection(directory)
-    sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
-    documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
-    documents["premise"] = [
-        tokeniser.truncate(text, lengths.premise) for text in documents["premise"]
-    ]
-    topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
-    queries = topics.set_index("qid")["query"]
-    premises = documents.set_index("docno")["premise"]
-    pairs = [
-        (queries[qid], premises[docno])
-        for qid, docno in zip(sample["qid"], sample["docno"], strict=True)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        _save_as_cross_encoder(
-            checkpoint.network, Tokenizer.from_str(tokeniser.to_bytes().decode()), Path(folder)
-        )
-        model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-
-    def ours() -> np.ndarray:
-        with open_empty_parts() as store:
-            return score_documents(
-                sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store
-            )
-
-    baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
-    task = f"{name}: {max_pairs} pairs, CPU, float32"
-    return Benchmark(task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
-
-
-def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:
-    """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
-    model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
-    state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
-    # pooler, classifier
-    head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}
-    model.load_state_dict(
-        head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")}
+    bfloat16 = choose_precision("bfloat16", CPU)
+    kinds = (
+        ("documents", N_DOCUMENTS, infer_with_deepct(inputs.directory)),
+        ("premises", N_PREMISES, infer_with_sbert(inputs.directory, N_PREMISES)),
     )
-    model.save_pretrained(folder)
-    special = {
-        f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")
+    benchmarks = []
+    for unit, n, inference in kinds:
+        task = f"{inference.name}: {unit} of a collection, CPU, bfloat16"
+        sides = (partial(inference.run, precision) for precision in (bfloat16, FLOAT32))
+        benchmarks.append(Benchmark(task, "float32", unit, n, *sides, 2))
+    return benchmarks
+
+
+def build_engine_benchmarks(inputs):
+    """Build the benchmarks of three networks, against BERT in OpenVINO and in ONNX Runtime, in
+    float32 and, if the processor supports it, bfloat16.
+
+    The baselines compute the last layer's hidden states of the same texts, tokenised beforehand
+    and sorted by length, in batches of the same size, one batch per thread.
+    """
+    engines = [("OpenVINO", FLOAT32, "f32"), ("ONNX Runtime", FLOAT32, "")]
+    try:
+        engines.append(("OpenVINO", choose_precision("bfloat16", CPU), "bf16"))
+    except UsageError as error:
+        print(f"inference_engines: bfloat16 skipped: {error}")
+    benchmarks = []
+    for infer in (infer_with_vanilla_bert, infer_with_sbert, infer_with_deepct):
+        inference = infer(inputs.directory)
+        network = LastLayer(inference.encoder).eval()
+        batches = inference.pad_batches()
+        n = len(inference.texts)
+        for name, precision, hint in engines:
+            run = _build_openvino(network, hint) if hint else _build_onnxruntime(network)
+            task = f"{inference.name}: {n} {inference.unit}, CPU, {precision}"
+            sides = partial(inference.run, precision), partial(run, batches)
+            benchmarks.append(Benchmark(task, name, inference.unit, n, *sides, 1))
+    return benchmarks
+
+
+class LastLayer(nn.Module):
+    """An unmodified BERT with the weights of an encoder, which returns the last hidden states."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.bert = BertModel(BertConfig(**asdict(encoder.bert.config)), add_pooling_layer=False)
+        self.bert.load_state_dict(encoder.bert.state_dict())
+
+    def forward(self, ids, mask):
+        return self.bert(input_ids=ids, attention_mask=mask).last_hidden_state
+
+
+def _build_openvino(network, precision):
+    """Compile the network in throughput mode."""
+    from openvino.frontend import FrontEndManager
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder = TorchScriptPythonDecoder(network, example_input=_build_example())
+    frontend = FrontEndManager().load_by_framework("pytorch")
+    settings = {
+        "PERFORMANCE_HINT": "THROUGHPUT",
+        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
     }
-    PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)
+    model = openvino.compile_model(frontend.convert(frontend.load(decoder)), "CPU", settings)
+    queue = openvino.AsyncInferQueue(model)
+
+    def run(batches):
+        for batch in batches:
+            queue.start_async(list(batch))
+        queue.wait_all()
+
+    return run
+
+
+def _build_onnxruntime(network):
+    """Export the network to a session that computes each batch on one thread."""
+    file = io.BytesIO()
+    names = ["ids", "mask"]
+    axes = {name: {0: "batch", 1: "length"} for name in (*names, "vectors")}
+    outputs = {"input_names": names, "output_names": ["vectors"], "dynamic_axes": axes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(network, _build_example(), file, **outputs, dynamo=False)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=providers)
+
+    def infer(batch):
+        return session.run(None, dict(zip(names, batch, strict=True)))
+
+    def run(batches):
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            list(pool.map(infer, batches))
+
+    return run
+
+
+def _build_example():
+    """Return ids and mask of two texts, one padded, so that the network reads the mask."""
+    mask = torch.ones(2, 8, dtype=torch.long)
+    mask[1, -1] = 0
+    return torch.ones_like(mask), mask

@@ -1,24 +1,19 @@
-"""Benchmarks of Ray with one-thread workers, against the local engine on the same shards, and of
-the costs per shard."""
+"""Benchmarks of Ray with one-thread workers, against the local engine, and of costs per shard."""
 
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.engine.base import CPU, LOCAL_ENGINE
 from aragorn.engine.ray_engine import RayEngine
 from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.index.dense import encode_shard
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.io.document_store import DocumentStore
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import open_engine
 from aragorn.systems.catalogue import CONCLUSION_BM25
@@ -31,7 +26,7 @@ TEXTS = 128  # number of texts encoded to measure a worker's cost
 DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
-def measure(directory: Path, repetitions: int) -> list[Result]:
+def measure(inputs):
     """Measure the throughput of Vanilla BERT and the costs per shard.
 
     Ray, with one worker per thread of this process, is compared with the local engine on as many
@@ -40,15 +35,15 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
     workers = torch.get_num_threads()
     with open_engine("ray") as ray:
         benchmarks = [
-            build_benchmark(directory, ray, *pair) for pair in ((workers, 0.95), (1, 0.9 * workers))
+            build_benchmark(inputs.directory, ray, *pair)
+            for pair in ((workers, 0.95), (1, 0.9 * workers))
         ]
-        throughput = [compare(benchmark, repetitions) for benchmark in benchmarks]
-        return [*throughput, *_measure_costs(directory, ray)]
+        throughput = [compare(benchmark, inputs.repetitions) for benchmark in benchmarks]
+        return [*throughput, *_measure_costs(inputs.directory, ray)]
 
 
-def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
-    """Build the benchmark of scoring with Ray, against the local engine; a round raises
-    AssertionError if its scores differ."""
+def build_benchmark(directory, ray, threads, target):
+    """Build the benchmark of scoring; a round raises AssertionError if its scores differ."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
     round_scores = list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
@@ -59,24 +54,23 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
         # keeps tokenisation out of the measured time
         tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
 
-    def score_pairs(engine: Engine) -> None:
+    def score_pairs(engine):
         round_scores.append(score_with_empty_cache(pairs, tokens, checkpoint, CPU, engine))
         if not (round_scores[-1] == round_scores[0]).all():
             raise AssertionError("the scores differ from those of the first round")
 
-    def baseline() -> None:
+    def baseline():
         with _use_threads(threads):
             score_pairs(LOCAL_ENGINE)
 
     task = f"vanilla_bert: {PAIRS} pairs, {torch.get_num_threads()} one-thread workers of Ray"
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
-    return Benchmark(
-        task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target
-    )
+    ours = partial(score_pairs, ray)
+    return Benchmark(task, baseline_name, "pairs", PAIRS, ours, baseline, target)
 
 
 @contextmanager
-def _use_threads(n: int) -> Iterator[None]:
+def _use_threads(n):
     """Set torch's number of threads to `n` inside the context."""
     thread_count = torch.get_num_threads()
     torch.set_num_threads(n)
@@ -86,14 +80,13 @@ def _use_threads(n: int) -> Iterator[None]:
         torch.set_num_threads(thread_count)
 
 
-def _return_zeros(size: int, shard: object) -> bytes:
+def _return_zeros(size, shard):
     """Return `size` zero bytes for any shard."""
     return bytes(size)
 
 
-def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
-    """Compare a worker's seconds per shard of premise vectors with the driver's, without and with a
-    shared cache directory.
+def _measure_costs(directory, ray):
+    """Compare a worker's seconds per shard of premises with the driver's.
 
     The driver's time is processor time, which excludes waiting for workers on the same machine.
     With a shared cache directory, the workers themselves read the texts and write the vectors.
@@ -122,24 +115,18 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
             driver = (time.process_time() - start) / len(shards)
             task = f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker"
             baseline = f"read, sent and cached by the driver{suffix}"
-            results.append(
-                Result(
-                    task, baseline, f"{worker:.1f} s", f"{1000 * driver:.1f} ms", worker / driver
-                )
-            )
+            cells = f"{worker:.1f} s", f"{1000 * driver:.1f} ms"
+            results.append(Result(task, baseline, *cells, worker / driver))
     return results
 
 
-def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
+def _read_premises(documents, docnos):
     return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _time_shards(
-    ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]
-) -> float:
+def _time_shards(ray, function, shards):
     """Compute shards with Ray and return the elapsed seconds per shard."""
     with open_empty_parts() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
-        return time_call(
-            lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")
-        ) / len(shards)
+        compute = partial(compute_shards, function, shards, store, ray, CPU, "shards", "shards")
+        return time_call(compute) / len(shards)

@@ -1,5 +1,4 @@
-"""Benchmarks of a full-size corpus: BM25 over conclusions, the term index, and dense search over
-equally many vectors."""
+"""Benchmarks of a full-size corpus: BM25 over conclusions, term index, and dense search."""
 
 import tempfile
 from functools import partial
@@ -23,24 +22,23 @@ from tests.benchmarks.synthetic_inputs import open_retrieval
 
 ROUNDS = 3
 VECTORS, TOPICS = 322_000, 50  # sizes of the dense search
-Rankings = list[list[tuple[int, float]]]  # rows of conclusions and their scores, by topic
 
 
-def build_bm25_benchmark(directory: Path) -> Benchmark:
+def build_bm25_benchmark(inputs):
     """Build the benchmark of retrieving the top conclusions for all topics, against rank-bm25.
 
     Raises:
         AssertionError: If the top conclusions or their scores differ from those of rank-bm25.
     """
-    with open_retrieval(directory) as retrieval:
+    with open_retrieval(inputs.full_size) as retrieval:
         queries = retrieval.topics["query"].tolist()
         index = ConclusionIndex.build(retrieval.collection.documents.read_conclusions())
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
 
-    def ours() -> Rankings:
+    def ours():
         return [index.find_top_conclusions(query) for query in queries]
 
-    def baseline() -> Rankings:
+    def baseline():
         rankings = []
         for query in queries:
             scores = reference.get_scores(normalise(query).split())
@@ -55,34 +53,30 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
     return Benchmark(task, baseline_name, "topics", len(queries), ours, baseline, 50)
 
 
-def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
-    """Compare the term index's build rate with bm25s's, and its size, load time and search rates
-    with targets.
+def measure_term_index(inputs):
+    """Compare the term index's build rate with bm25s's, and its other costs with targets.
 
-    Both implementations index texts in memory without stop words; only the term index is also
-    written to disk.
+    Both index texts in memory without stop words; only the term index is also written to disk.
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
-    with open_retrieval(directory) as retrieval:
+    with open_retrieval(inputs.full_size) as retrieval:
         queries = retrieval.topics["query"].tolist()
         docnos = retrieval.collection.documents.searchable_docnos
-        collection = retrieval.collection.documents.read_texts(docnos).set_index(
-            "docno", drop=False
-        )
+        texts_by_docno = retrieval.collection.documents.read_texts(docnos)
+    collection = texts_by_docno.set_index("docno", drop=False)
     texts = select_texts(collection, settings.fields)
-    (work_dir / "term-index").mkdir()
-    cache = Cache(work_dir / "term-index")
+    (inputs.work_dir / "term-index").mkdir()
+    cache = Cache(inputs.work_dir / "term-index")
 
-    def build(folder: Path) -> None:
+    def build(folder):
         build_term_index(folder, docnos, lambda batch: collection.loc[batch], settings)
 
-    def load_or_build() -> TermIndex:
+    def load_or_build():
         return TermIndex(cache.directory("terms", "", build), settings)
 
-    def index_with_bm25s() -> None:
-        bm25s.BM25().index(
-            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
-        )
+    def index_with_bm25s():
+        tokens = bm25s.tokenize(texts, stopwords="en", show_progress=False)
+        bm25s.BM25().index(tokens, show_progress=False)
 
     build_seconds = time_call(load_or_build)
     load_seconds = min(time_call(load_or_build) for _ in range(ROUNDS))
@@ -98,10 +92,8 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
         searches.append(Result(f"{task}: {name}", "target", *cells, rate / target, 1))
     # timed last, since its memory use slows the other measurements
     baseline_seconds = time_call(index_with_bm25s)
-    cells = (
-        f"{len(texts) / build_seconds:,.0f} documents/s",
-        f"{len(texts) / baseline_seconds:,.0f} documents/s",
-    )
+    rates = [len(texts) / seconds for seconds in (build_seconds, baseline_seconds)]
+    cells = [f"{rate:,.0f} documents/s" for rate in rates]
     return [
         Result(task, "bm25s' tokens and index", *cells, baseline_seconds / build_seconds, 2),
         compare_with_target(f"{task}: size", size, 1, "GB"),
@@ -110,7 +102,7 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     ]
 
 
-def measure_dense_search() -> Result:
+def measure_dense_search():
     """Compare the shortest time of an exhaustive search over random vectors with a target."""
     rng = np.random.default_rng(0)
     vectors, queries = (rng.standard_normal((n, 384), dtype=np.float32) for n in (VECTORS, TOPICS))
@@ -122,9 +114,6 @@ def measure_dense_search() -> Result:
         store.append(keys, vectors.astype(np.float16))
         rows = store.find(keys)  # maps the vectors
         index = DenseIndex(names, store.vectors, rows)
-        seconds = min(
-            time_call(lambda: list(index.search(queries, MAX_DEPTH))) for _ in range(ROUNDS)
-        )
-    return compare_with_target(
-        f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}", seconds, 3, "s"
-    )
+        times = [time_call(lambda: list(index.search(queries, MAX_DEPTH))) for _ in range(ROUNDS)]
+    task = f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}"
+    return compare_with_target(task, min(times), 3, "s")

@@ -1,9 +1,7 @@
-"""Plot run time against the numbers of topics, of candidates per topic, and of arguments in the
-corpus."""
+"""Plot run time against the numbers of topics, candidates per topic, and arguments."""
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -30,10 +28,10 @@ STAGE_STYLES = {  # unlike those of systems
     name: {"color": "#333333", "marker": marker, "linestyle": dashes}
     for name, marker, dashes in zip(STAGES, MARKERS, DASHES, strict=False)
 }
-Curves = dict[str, list[tuple[int, float]]]  # name → points (size, seconds)
+# curves: name → points (size, seconds)
 
 
-def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NETWORKS) -> None:
+def plot(directory, full_size_dir, file, names=NETWORKS):
     """Measure times, print slopes in the log-log plot, and save a plot with a panel each for
     topics, candidates and arguments.
 
@@ -49,7 +47,7 @@ def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NE
     file.write_bytes(draw(panels))
 
 
-def draw(panels: Mapping[str, Curves]) -> bytes:
+def draw(panels):
     """Draw a panel of curves for each kind of size, print their slopes, and return a PNG file."""
     figure = create_figure(15, 5.2)
     axes = figure.subplots(1, len(panels), sharey=True)
@@ -72,11 +70,10 @@ def draw(panels: Mapping[str, Curves]) -> bytes:
     return render_png(figure)
 
 
-def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
-    """Time word networks on increasing numbers of topics, and all networks on increasing numbers of
-    one topic's candidates."""
-    by_topics = Curves()
-    by_candidates = Curves()
+def time_networks(directory, names):
+    """Time networks on more and more topics (word networks) and candidates of one topic (all)."""
+    by_topics = {}
+    by_candidates = {}
     for name in names:
         checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
         if isinstance(checkpoint.network, LatentRanker):
@@ -98,19 +95,16 @@ def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
     return by_topics, by_candidates
 
 
-def time_stages(directory: Path) -> Curves:
+def time_stages(directory):
     """Time the stages before scoring on random shares of the corpus."""
-    curves: Curves = defaultdict(list)
+    curves = defaultdict(list)
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder:
             sample = write_json_lines(directory, Path(folder) / "input", share)
             with open_retrieval(sample) as retrieval:
                 retrieval.rank(CONCLUSION_BM25)
+                size = retrieval.collection.documents.document_count
+                seconds = retrieval.collection.stopwatch.seconds
                 for name, stage in STAGES.items():
-                    curves[name].append(
-                        (
-                            retrieval.collection.documents.document_count,
-                            retrieval.collection.stopwatch.seconds[stage],
-                        )
-                    )
+                    curves[name].append((size, seconds[stage]))
     return curves

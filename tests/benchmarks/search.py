@@ -5,7 +5,6 @@ and encoding takes hours.
 """
 
 import statistics
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -16,7 +15,6 @@ import numpy as np
 from aragorn.cache import encode_npy, open_cache
 from aragorn.engine.base import CPU
 from aragorn.index.dense import get_dense_ranker
-from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
@@ -29,14 +27,11 @@ from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
-from tests.conftest import SAMPLE, open_searcher
+from tests.conftest import SAMPLE, argv, open_searcher
 
 
-def measure_search(
-    directory: Path, cache_dir: Path, limit: float, repetitions: int, question_count: int = 50
-) -> list[Result]:
-    """Compare the times of first and further answers with targets, and the size of the index with
-    that of the corpus.
+def measure_search(directory, cache_dir, limit, repetitions, question_count=50):
+    """Compare the times of answers with targets, and the size of the index with the corpus's.
 
     Args:
         directory: Input whose conclusions are asked as questions.
@@ -57,64 +52,36 @@ def measure_search(
         build_indexes(components, Collection(corpus, Session(checkpoints, CPU, cache)))
     files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
     sizes = [sum(file.stat().st_size for file in part) for part in files]
-    conclusions = collection.drop_duplicates("conclusion").assign(
-        conclusion=lambda frame: frame["conclusion"].str[:200]
-    )
-    questions = sample_rows(conclusions, 2 * question_count + 2, can_repeat=True)[
-        "conclusion"
-    ].tolist()
-    flags = [
-        "-i",
-        directory,
-        "--cache-dir",
-        cache_dir,
-        "--device",
-        "cpu",
-        "--system",
-        PRIMARY_SYSTEM,
-    ]
-    starts = [
-        time_call(lambda: run_process("-m", "aragorn", "search", *flags, questions[0]))
-        for _ in range(repetitions)
-    ]
+    conclusions = collection[["conclusion"]].drop_duplicates()
+    rows = sample_rows(conclusions, 2 * question_count + 2, can_repeat=True)
+    first, second, *questions = rows["conclusion"].str[:200]
+    flags = argv("-i", directory, "--cache-dir", cache_dir, "--device cpu --system", PRIMARY_SYSTEM)
+    start = partial(run_process, "-m", "aragorn", "search", *flags, first)
+    starts = [time_call(start) for _ in range(repetitions)]
     with (
         open_searcher(corpus, checkpoints, CPU, cache_dir) as searcher,
         SearchServer(searcher, Dataset(SAMPLE), [system], 5, 0) as server,
     ):
-        searcher.search(questions[1], [system], SearchOptions())
         ask = partial(searcher.search, systems=[system], options=SearchOptions())
-        times = [
-            time_call(partial(ask, question)) for question in questions[2 : 2 + question_count]
-        ]
-        queries = [urlencode({"q": question}) for question in questions[2 + question_count :]]
+        ask(second)
+        times = [time_call(partial(ask, question)) for question in questions[:question_count]]
+        queries = [urlencode({"q": question}) for question in questions[question_count:]]
         page_times = [time_call(partial(server.respond, query)) for query in queries]
     task = f"{PRIMARY_SYSTEM}, {describe_corpus(directory)}, indexed"
-    return [
-        compare_with_target(f"{task}: start to first answer", statistics.median(starts), 3, "s"),
-        compare_with_target(
-            f"{task}: further answer in Python", statistics.median(times), limit, "s", digits=3
-        ),
-        compare_with_target(
-            f"{task}: further answer on the page",
-            statistics.median(page_times),
-            limit,
-            "s",
-            digits=3,
-        ),
-        Result(
-            f"{task}: index per document",
-            "corpus",
-            *(f"{n / len(collection):,.0f} bytes" for n in sizes),
-            sizes[1] / sizes[0],
-        ),
+    results = [
+        compare_with_target(f"{task}: {name}", statistics.median(seconds), target, "s", digits)
+        for name, seconds, target, digits in (
+            ("start to first answer", starts, 3, 2),
+            ("further answer in Python", times, limit, 3),
+            ("further answer on the page", page_times, limit, 3),
+        )
     ]
+    cells = [f"{n / len(collection):,.0f} bytes" for n in sizes]
+    return [*results, Result(f"{task}: index per document", "corpus", *cells, sizes[1] / sizes[0])]
 
 
-def draw_vectors(
-    checkpoint: RankerCheckpoint, input_type: str, device: str, texts: Sequence[str]
-) -> bytes:
+def draw_vectors(checkpoint, input_type, device, texts):
     """Draw random vectors instead of encoding texts; arguments as for `encode_shard`."""
-    vectors = np.random.default_rng(0).standard_normal(
-        (len(texts), get_dense_ranker(checkpoint).dimension)
-    )
+    shape = (len(texts), get_dense_ranker(checkpoint).dimension)
+    vectors = np.random.default_rng(0).standard_normal(shape)
     return encode_npy((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16))

@@ -3,13 +3,10 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from aragorn.cache import Parts, open_cache
 from aragorn.engine.base import CPU
@@ -26,49 +23,46 @@ CONCLUSIONS = 66_000
 
 
 @contextmanager
-def open_retrieval(directory: Path) -> Iterator[DatasetRetrieval]:
+def open_retrieval(directory):
     """Open a retrieval on an input, on the CPU and without a persistent cache."""
     with open_cache(None, directory) as cache:
-        yield DatasetRetrieval(
-            Dataset(directory), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
-        )
+        session = Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
+        yield DatasetRetrieval(Dataset(directory), session)
 
 
 @contextmanager
-def open_empty_parts() -> Iterator[Parts]:
-    """Open an empty store in a temporary directory, so that a round of a benchmark cannot read
-    results of a previous one."""
+def open_empty_parts():
+    """Open an empty store, so that a round of a benchmark reads no results of another one."""
     with tempfile.TemporaryDirectory() as folder:
         yield Parts(Path(folder))
 
 
-def load_collection(directory: Path) -> pd.DataFrame:
+def load_collection(directory):
     """Load the searchable documents of an input: a frame `docno conclusion premise`."""
     return select_collection(Dataset(directory).documents)
 
 
-def sample_rows(frame: pd.DataFrame, n: int, can_repeat: bool = False) -> pd.DataFrame:
+def sample_rows(frame, n, can_repeat=False):
     """Select evenly spaced rows: exactly `n` if rows may be repeated, else at most `n`."""
     rows = np.linspace(0, len(frame) - 1, n).astype(int)
     return frame.iloc[rows if can_repeat else np.unique(rows)].reset_index(drop=True)
 
 
-def sample_premises(directory: Path, n: int) -> list[str]:
+def sample_premises(directory, n):
     """Select at most `n` premises, evenly spaced over the collection."""
     return sample_rows(load_collection(directory), n)["premise"].tolist()
 
 
-def describe_corpus(directory: Path) -> str:
+def describe_corpus(directory):
     """Describe an input's corpus by its size in GB."""
-    return f"corpus of {sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9:.2f} GB"
+    size = sum(file.stat().st_size for file in find_corpus_files(directory))
+    return f"corpus of {size / 1e9:.2f} GB"
 
 
-def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
-    """Write an input with generated arguments (default: the number in args.me) and the topics of a
-    small input.
+def write_full_size(directory, output, argument_count=ARGUMENTS):
+    """Write an input with the topics of a small one and generated arguments (default: as args.me).
 
-    The premises are those of the small input, repeated; the conclusions are random sequences of
-    words from its conclusions.
+    The premises are those of the small input, repeated; the conclusions are random words of its.
     """
     corpus = Dataset(directory).documents
     rng = np.random.default_rng(0)
@@ -77,48 +71,36 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
     conclusion_count = max(1, argument_count * CONCLUSIONS // ARGUMENTS)
     conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(conclusion_count)]
 
-    def generate_arguments() -> Iterator[dict[str, Any]]:
-        for row in range(argument_count):
-            debate = row % conclusion_count
-            premise = premises[row % len(premises)]
-            yield {
-                "id": f"S{debate:08x}-A{row:08x}",
-                "conclusion": conclusions[debate],
-                "premises": [{"text": premise, "stance": "PRO", "annotations": []}],
-                "context": {
-                    "sourceDomain": "example.org",
-                    "discussionTitle": conclusions[debate],
-                    "mode": "person",
-                },
-            }
+    def format_argument(row):
+        title = conclusions[row % conclusion_count]
+        premise = {"text": premises[row % len(premises)], "stance": "PRO", "annotations": []}
+        context = {"sourceDomain": "example.org", "discussionTitle": title, "mode": "person"}
+        docno = f"S{row % conclusion_count:08x}-A{row:08x}"
+        argument = {"id": docno, "conclusion": title, "premises": [premise], "context": context}
+        return (",\n" if row else "") + json.dumps(argument)
 
     output.mkdir(parents=True)
     with (output / "args-me.json").open("w", encoding="utf-8") as file:
         file.write('{"arguments": [')
-        file.writelines(
-            (",\n" if row else "") + json.dumps(argument)
-            for row, argument in enumerate(generate_arguments())
-        )
+        file.writelines(map(format_argument, range(argument_count)))
         file.write("]}")
+    return copy_topics(directory, output)
+
+
+def copy_topics(directory, output):
+    """Copy the topics of an input to another one, and return it."""
     for topics in find_topic_files(directory):
         shutil.copy(topics, output)
     return output
 
 
-def write_json_lines(directory: Path, output: Path, share: float = 1) -> Path:
-    """Write the topics and a random share of the arguments of an input, in JSON Lines, to the new
-    directory `output`."""
+def write_json_lines(directory, output, share=1):
+    """Write the topics and a random share of the arguments of an input, in JSON Lines."""
     output.mkdir(parents=True)
+    sample = Dataset(directory).documents.sample(frac=share, random_state=0)
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
-        for argument in (
-            Dataset(directory).documents.sample(frac=share, random_state=0).itertuples(index=False)
-        ):
-            record = {
-                "id": argument.docno,
-                "conclusion": argument.conclusion,
-                "premises": [{"text": argument.premise}],
-            }
+        for row in sample.itertuples(index=False):
+            premises = [{"text": row.premise}]
+            record = {"id": row.docno, "conclusion": row.conclusion, "premises": premises}
             file.write(json.dumps(record) + "\n")
-    for topics in find_topic_files(directory):
-        shutil.copy(topics, output)
-    return output
+    return copy_topics(directory, output)

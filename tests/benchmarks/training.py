@@ -1,10 +1,7 @@
-"""Benchmark training steps: networks on word embeddings compared with dense Adam, SNRM with a
-forward pass over all windows."""
+"""Benchmarks of training steps, against dense Adam and, for SNRM, a pass over all windows."""
 
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,40 +24,32 @@ from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 
 VOCABULARY_SIZE = 100_000
-NO_QUERIES = ValidationQueries(
-    PaddedTexts.from_ids([]),
-    PaddedTexts.from_ids([]),
-    np.empty((0, CANDIDATES_PER_QUERY), dtype=int),
-    np.empty(0),
-    [],
-    [],
-    [],
-)
+NO_TEXTS = PaddedTexts.from_ids([])
+NO_CANDIDATES = np.empty((0, CANDIDATES_PER_QUERY), dtype=int)
+NO_QUERIES = ValidationQueries(NO_TEXTS, NO_TEXTS, NO_CANDIDATES, np.empty(0), [], [], [])
 
 
-def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM's training step, which computes each distinct word once per
-    batch, against all windows."""
+def build_snrm_benchmark(inputs):
+    """Build the benchmark of SNRM's training step, which computes each distinct word once."""
     recipe = load_recipe("snrm")
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     tokeniser = checkpoint.tokeniser
-    arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
-    queries = PaddedTexts.from_ids(
-        [tokeniser.encode_query(text) for text in arguments["conclusion"]]
-    )
-    premises = PaddedTexts.from_ids(
-        [tokeniser.encode_premise(text) for text in arguments["premise"]]
-    )
-    task = ContrastiveTask(
-        TrainingPairs(queries, premises, np.roll(np.arange(batch), 1)), NO_QUERIES, recipe, CPU
-    )
-    ours, baseline = (deepcopy(checkpoint.network).train() for _ in range(2))
-    baseline.represent_many = baseline.represent
-    sides = [
-        partial(
-            take_step, network, _build_optimiser(network, recipe), task, np.arange(batch), batch
+    arguments = load_collection(inputs.directory).sample(batch, replace=True, random_state=0)
+    queries, premises = (
+        PaddedTexts.from_ids([encode(text) for text in arguments[column]])
+        for encode, column in (
+            (tokeniser.encode_query, "conclusion"),
+            (tokeniser.encode_premise, "premise"),
         )
+    )
+    rows = np.arange(batch)
+    pairs = TrainingPairs(queries, premises, np.roll(rows, 1))
+    task = ContrastiveTask(pairs, NO_QUERIES, recipe, CPU)
+    ours, baseline = (deepcopy(checkpoint.network).train() for _ in range(2))
+    baseline.encode_batch = baseline.encode
+    sides = [
+        partial(take_step, network, _build_optimiser(network, recipe), task, rows, batch)
         for network in (ours, baseline)
     ]
     name = "snrm: arguments per training step, CPU"
@@ -68,49 +57,39 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     return Benchmark(name, baseline_name, "arguments", batch, *sides, 4)
 
 
-def build_benchmark(
-    name: str, steps: int, target: float, vocabulary_size: int = VOCABULARY_SIZE
-) -> Benchmark:
-    """Build the benchmark of training steps on Zipfian texts of the maximum lengths, against dense
-    Adam (all rows updated)."""
+def build_benchmark(name, steps, target, vocabulary_size=VOCABULARY_SIZE):
+    """Build the benchmark of steps on Zipfian texts of the maximum lengths, against dense Adam."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
     training = recipe.training
     rng = np.random.default_rng(0)
     rows = np.arange(steps * training.batch_size)
-    frequencies = 1 / np.arange(1, vocabulary_size - UNKNOWN_ID)
+    word_ids = np.arange(UNKNOWN_ID + 1, vocabulary_size)
+    frequencies = 1 / np.arange(1, len(word_ids) + 1)
 
-    def generate(length: int) -> PaddedTexts:
-        ids = (
-            UNKNOWN_ID
-            + 1
-            + rng.choice(len(frequencies), (len(rows), length), p=frequencies / frequencies.sum())
-        )
+    def generate(length):
+        ids = rng.choice(word_ids, (len(rows), length), p=frequencies / frequencies.sum())
         return PaddedTexts(torch.from_numpy(ids).int(), torch.full((len(rows),), length))
 
-    pairs = TrainingPairs(
-        generate(recipe.lengths.query), generate(recipe.lengths.premise), np.roll(rows, 1)
-    )
-    task: Any = PairwiseTask(pairs, NO_QUERIES, recipe, CPU)
+    texts = (generate(length) for length in (recipe.lengths.query, recipe.lengths.premise))
+    pairs = TrainingPairs(*texts, np.roll(rows, 1))
+    task = PairwiseTask(pairs, NO_QUERIES, recipe, CPU)
 
-    def train(network: Any, optimiser: torch.optim.Optimizer) -> None:
+    def train(network, optimiser):
         for batch in rows.reshape(steps, -1):
             take_step(network, optimiser, task, batch, training.micro_batch_size)
 
     network = instantiate(recipe, {"vocabulary": vocabulary_size})  # with random word vectors
     dense_network = deepcopy(network)
     ours = partial(train, network, _build_optimiser(network, recipe))
-    baseline = partial(
-        train, dense_network, torch.optim.Adam(dense_network.parameters(), training.learning_rate)
-    )
+    adam = torch.optim.Adam(dense_network.parameters(), training.learning_rate)
+    baseline = partial(train, dense_network, adam)
     title = f"{name}: training steps, vocabulary of {vocabulary_size:,} words, CPU"
-    return Benchmark(
-        title, "torch.optim.Adam over all rows", "steps", steps, ours, baseline, target
-    )
+    baseline_name = "torch.optim.Adam over all rows"
+    return Benchmark(title, baseline_name, "steps", steps, ours, baseline, target)
 
 
-def _build_optimiser(network: Any, recipe: Recipe) -> torch.optim.Optimizer:
-    """Make the gradients of a network's embedding table sparse, as `fit` does, and build its
-    optimiser."""
+def _build_optimiser(network, recipe):
+    """Make the gradients of the embeddings sparse, as `fit` does, and build the optimiser."""
     network.embedding.sparse = True
     trainable = TrainableNetwork(RankerCheckpoint, network, None, None, {})
     return trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)

@@ -1,26 +1,21 @@
 """Benchmarks of scoring pairs of token ids, against a forward pass over padded batches."""
 
-from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine
+from aragorn.engine.base import CPU, LOCAL_ENGINE
 from aragorn.errors import UsageError
-from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
+from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.models.padding import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-from aragorn.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_retrieval
 
@@ -31,24 +26,20 @@ DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 
 
 @dataclass(frozen=True)
 class TokenIds(TokenCache):
-    """Token ids of queries and premises, precomputed to keep tokenisation out of the measured
-    time."""
+    """Token ids, precomputed to keep tokenisation out of the measured time."""
 
     queries: dict[str, list[int]]
     premises: dict[str, np.ndarray]
 
-    def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+    def get_query_token_ids(self, tokeniser):
         return self.queries
 
-    def get_premise_token_ids(
-        self, tokeniser: Tokeniser, docnos: Iterable[str]
-    ) -> dict[str, np.ndarray]:
+    def get_premise_token_ids(self, tokeniser, docnos):
         return self.premises
 
 
-def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
-    """Load the candidates `qid docno` that the networks score for an input, and the token ids of
-    queries and premises."""
+def load_candidates(directory, tokeniser):
+    """Load the candidates `qid docno` of an input, and the token ids of their texts."""
     with open_retrieval(directory) as retrieval:
         candidates = retrieval.rank(CONCLUSION_BM25)
         tokens = retrieval.tokens
@@ -56,19 +47,13 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
         return candidates, TokenIds(tokens.get_query_token_ids(tokeniser), premises)
 
 
-def score_with_empty_cache(
-    pairs: pd.DataFrame,
-    tokens: TokenCache,
-    checkpoint: RankerCheckpoint,
-    device: str = CPU,
-    engine: Engine = LOCAL_ENGINE,
-) -> np.ndarray:
+def score_with_empty_cache(pairs, tokens, checkpoint, device=CPU, engine=LOCAL_ENGINE):
     """Return the scores of pairs `qid docno`, in order, computed with an empty cache."""
     with open_empty_parts() as store:
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
 
-def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = False) -> Benchmark:
+def build_benchmark(name, target, inputs, is_gpu=False):
     """Build the benchmark of a word network on the CPU, or of a BERT network on a GPU.
 
     The baseline pads each batch to its longest text or, on a GPU, to the maximum length; it
@@ -79,12 +64,12 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     device = "cuda" if is_gpu else CPU
-    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+    candidates, ids = load_candidates(inputs.directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
     lengths = checkpoint.tokeniser.lengths
     network = deepcopy(checkpoint.network).to(device)
 
-    def pad_texts(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
+    def pad_texts(texts, length):
         if not is_gpu:
             return list(pad(texts))
         return [
@@ -93,19 +78,16 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
         ]
 
     @torch.inference_mode()
-    def baseline() -> Tensor:
+    def baseline():
         scores = []
         for start in range(0, len(pairs), BATCH_SIZE):
             batch = pairs[start : start + BATCH_SIZE]
             query = pad_texts([ids.queries[qid] for qid, _ in batch], lengths.query)
-            scores.append(
-                network(
-                    *query, *pad_texts([ids.premises[docno] for _, docno in batch], lengths.premise)
-                )
-            )
+            premise = pad_texts([ids.premises[docno] for _, docno in batch], lengths.premise)
+            scores.append(network(*query, *premise))
         return torch.cat(scores).cpu()
 
-    def ours() -> Tensor:
+    def ours():
         return torch.from_numpy(score_with_empty_cache(candidates, ids, checkpoint, device))
 
     check_equal(ours(), baseline(), 0.1 if is_gpu else 1e-5)
@@ -114,53 +96,43 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
     return Benchmark(task, baseline_name, "pairs", len(pairs), ours, baseline, target)
 
 
-def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
-    """Build the benchmarks of Vanilla BERT and the CEDR networks on a GPU in float16, against
-    float32.
+def build_gpu_benchmarks(inputs):
+    """Build the benchmarks of three BERT networks on a GPU in float16, against float32.
 
     Raises:
         UsageError: If the machine has no CUDA device.
     """
     if not torch.cuda.is_available():
-        raise UsageError(
-            "this machine has no CUDA device; run the benchmark on a machine with a GPU"
-        )
-    return [
-        build_benchmark(name, directory, 4, is_gpu=True)
-        for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")
-    ]
+        raise UsageError("this machine has no CUDA device; use a machine with a GPU")
+    names = ("vanilla_bert", "cedr_drmm", "cedr_knrm")
+    return [build_benchmark(name, 4, inputs, is_gpu=True) for name in names]
 
 
-def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of `encode_batch`, which computes the document vectors of SNRM's index,
-    against `encode`."""
+def build_snrm_benchmark(inputs):
+    """Build the benchmark of SNRM's `encode_batch`, which its index uses, against `encode`."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
-    collection = load_collection(directory)
+    collection = load_collection(inputs.directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
     ranker = checkpoint.network
     assert isinstance(ranker, LatentRanker)
 
     @torch.inference_mode()
-    def encode(forward: Callable[..., Tensor], size: int, n: int) -> Tensor:
-        return torch.cat(
-            [forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)]
-        )
+    def encode(forward, size, n):
+        starts = range(0, n, size)
+        return torch.cat([forward(*pad(ids[start : min(start + size, n)])) for start in starts])
 
     ours = partial(encode, ranker.encode_batch, 2048)
     baseline = partial(encode, ranker.encode, BATCH_SIZE)
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
-    return Benchmark(
-        "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2
-    )
+    task = "snrm: document vectors for the index, CPU"
+    return Benchmark(task, BASELINE, "documents", DOCUMENTS, *sides, 2)
 
 
-def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
-    """Raise AssertionError if scores differ by more than the tolerance, absolute up to a score of 1
-    and relative above."""
+def check_equal(ours, baseline, tolerance):
+    """Raise AssertionError if scores differ by more than the tolerance, relative above 1."""
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
-        raise AssertionError(
-            f"scores differ from the baseline by {difference:g}, more than {tolerance:g}"
-        )
+        message = f"scores differ from the baseline by {difference:g}, more than {tolerance:g}"
+        raise AssertionError(message)

@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,7 +25,7 @@ LOOPBACK = (  # enables lo, as container engines do: IFF_UP and IFF_RUNNING by S
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def find_obstacle() -> str:
+def find_obstacle():
     """Return why this machine cannot build images, or an empty string if it can."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "building an image needs root"
@@ -37,7 +36,7 @@ def find_obstacle() -> str:
 class Image:
     """A container image, built from the Dockerfile and mounted at `root`."""
 
-    def __init__(self, work_dir: Path, library: str = "") -> None:
+    def __init__(self, work_dir, library=""):
         """Build the image in an empty directory or that of an earlier build, whose base image is
         reused.
 
@@ -69,16 +68,11 @@ class Image:
         container = self._buildah("from", "--pull-never", name).strip()
         self.root = Path(self._buildah("mount", container).strip())
 
-    def measure_size(self) -> int:
+    def measure_size(self):
         """Return the total size of all files in bytes."""
         return int(_run_command("du", "-sxb", str(self.root)).split()[0])
 
-    def start(
-        self,
-        command: list[str],
-        mounts: Mapping[str, tuple[Path, str]],
-        environment: Mapping[str, str],
-    ) -> subprocess.Popen[str]:
+    def start(self, command, mounts, environment):
         """Start a command in the image, as process 1, under TIRA's strictest conditions.
 
         There is no network, the root file system including /tmp is read-only, the user has no
@@ -114,19 +108,13 @@ class Image:
             text=True,
         )
 
-    def run(
-        self,
-        command: list[str],
-        mounts: Mapping[str, tuple[Path, str]],
-        environment: Mapping[str, str],
-    ) -> tuple[int, str]:
-        """Run a command under the conditions of `start`, wait, and return its exit code and
-        standard error."""
+    def run(self, command, mounts, environment):
+        """Run a command like `start`, wait, and return its exit code and standard error."""
         process = self.start(command, mounts, environment)
         stderr = process.communicate()[1]
         return process.returncode, stderr
 
-    def _build_base(self) -> None:
+    def _build_base(self):
         self._base = "localhost/python-3.11-slim"
         if self._base in self._buildah("images", "--format", "{{.Name}}"):
             return
@@ -149,7 +137,7 @@ class Image:
         self._buildah("commit", "--quiet", "--rm", container, self._base)
         shutil.rmtree(root)
 
-    def _buildah(self, *arguments: str) -> str:
+    def _buildah(self, *arguments):
         storage = [
             "--root",
             str(self._work_dir / "storage"),
@@ -159,7 +147,7 @@ class Image:
         return _run_command("buildah", *storage, "--storage-driver", "vfs", *arguments)
 
 
-def _run_command(*command: str) -> str:
+def _run_command(*command):
     """Run a command and return its standard output.
 
     Raises:
@@ -172,7 +160,7 @@ def _run_command(*command: str) -> str:
     return process.stdout
 
 
-def read_revision() -> str:
+def read_revision():
     """Return the commit of the checkout, or "unknown"."""
     process = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -180,9 +168,8 @@ def read_revision() -> str:
     return process.stdout.strip() or "unknown"
 
 
-def _write_pip_settings(work_dir: Path) -> list[Path]:
-    """Write this machine's pip settings to pip.conf in `work_dir` and return the local paths that
-    they contain."""
+def _write_pip_settings(work_dir):
+    """Write this machine's pip settings to pip.conf, and return the local paths in them."""
     config = _run_command(sys.executable, "-m", "pip", "config", "list")
     settings = dict(line.split("=", 1) for line in config.splitlines())
     lines = {name.rpartition(".")[2]: value.strip("'") for name, value in settings.items()}
@@ -195,9 +182,8 @@ def _write_pip_settings(work_dir: Path) -> list[Path]:
     )
 
 
-def _find_local_paths(words: list[str]) -> list[Path]:
-    """Return the words that are existing absolute paths, and the parent directories (possibly of
-    packages) of file:// URLs."""
+def _find_local_paths(words):
+    """Return the existing absolute paths, and the parent directories of file:// URLs."""
     urls = [
         Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")
     ]

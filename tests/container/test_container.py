@@ -27,21 +27,20 @@ MAX_IMAGE_BYTES = 1.2e9  # maximum size of the CPU image
 
 
 @pytest.fixture(scope="session")
-def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the build directory: that in ARAGORN_IMAGE, which later test runs reuse, or a
-    temporary one if it is not set."""
+def build_dir(tmp_path_factory):
+    """Return the build directory: ARAGORN_IMAGE, which later runs reuse, or a temporary one."""
     persistent = os.environ.get("ARAGORN_IMAGE")
     return Path(persistent) if persistent else tmp_path_factory.mktemp("image")
 
 
 @pytest.fixture(scope="session")
-def image(build_dir: Path) -> Image:
+def image(build_dir):
     """Build the CPU image."""
     return Image(build_dir)
 
 
 @pytest.fixture(scope="session")
-def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def input_dir(tmp_path_factory):
     """Copy three topics and the corpus of the sample to a directory that all users can read."""
     input_dir = Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "input"))
     topics = (SAMPLE / "topics.xml").read_text().split("<topic>")
@@ -52,32 +51,28 @@ def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def expected_dir(input_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the runs of all systems with run.sh on this machine, outside the container, and return
-    their directory."""
+def expected_dir(input_dir, tmp_path_factory):
+    """Write the runs of all systems with run.sh outside the container; return their directory."""
     output = tmp_path_factory.mktemp("plain")
     flags = ["-i", str(input_dir), "-o", str(output), "--device", "cpu"]
     subprocess.run([str(ROOT / "run.sh"), *flags], check=True, capture_output=True)
     return output
 
 
-def create_writable(directory: Path) -> Path:
+def create_writable(directory):
     """Create a directory that all users can write to."""
     directory.mkdir()
     directory.chmod(0o777)
     return directory
 
 
-def read_runs(directory: Path) -> dict[str, bytes]:
+def read_runs(directory):
     """Map the name of each run file in a directory to its content."""
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
 
 
-def run_like_tira(
-    image: Image, system: str, input_dir: Path, output: Path, input_run: Path | None = None
-) -> str:
-    """Run the command of a system with TIRA's environment variables, shell wrapper and mounts;
-    return the log."""
+def run_like_tira(image, system, input_dir, output, input_run=None):
+    """Run a system's command with TIRA's variables, shell and mounts; return the log."""
     mounts = {"/tira-data/input": (input_dir, "ro"), "/tira-data/output": (output, "rw")}
     environment = {
         "inputDataset": "/tira-data/input",
@@ -100,7 +95,7 @@ def run_like_tira(
     return log
 
 
-def test_image_labels_entry_point_and_contents(image: Image) -> None:
+def test_image_labels_entry_point_and_contents(image):
     config = image.config["OCIv1"]["config"]
     assert config["Entrypoint"] == ["/aragorn/run.sh"]
     labels = {
@@ -131,9 +126,7 @@ def test_image_labels_entry_point_and_contents(image: Image) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_tira_commands_write_the_runs_of_run_sh(
-    system: str, image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
-) -> None:
+def test_tira_commands_write_the_runs_of_run_sh(system, image, input_dir, expected_dir, tmp_path):
     output = create_writable(tmp_path / system)
     run_like_tira(image, system, input_dir, output)
     files = {file.name for file in output.iterdir()}
@@ -147,9 +140,7 @@ def test_tira_commands_write_the_runs_of_run_sh(
     assert inputs[0] == {**inputs[1], "team or label": "YOURTEAM"}
 
 
-def test_image_with_ray_writes_the_same_runs(
-    build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path
-) -> None:
+def test_image_with_ray_writes_the_same_runs(build_dir, input_dir, expected_dir, tmp_path):
     image, (output, temporary_dir) = (
         Image(build_dir, "ray"),
         (create_writable(tmp_path / name) for name in ("out", "tmp")),
@@ -165,9 +156,7 @@ def test_image_with_ray_writes_the_same_runs(
 @pytest.mark.parametrize(
     "inputs", [["/t", "/c"], ["/t/topics.xml", "/z/argsme.zip"]], ids=["two mounts", "archive"]
 )
-def test_topics_and_corpus_may_be_separate(
-    inputs: list[str], image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
-) -> None:
+def test_topics_and_corpus_may_be_separate(inputs, image, input_dir, expected_dir, tmp_path):
     topics_dir, corpus_dir, archive_dir, output = (
         create_writable(tmp_path / name) for name in ("t", "c", "z", "out")
     )
@@ -198,7 +187,7 @@ def test_topics_and_corpus_may_be_separate(
     }
 
 
-def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> None:
+def test_input_run_is_reranked_on_tirex_input(image, tmp_path):
     input_dir, input_run, output = (
         create_writable(tmp_path / name) for name in ("input", "input-run", "output")
     )
@@ -218,9 +207,7 @@ def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> N
     assert "text is used as conclusion and premise" in log
 
 
-def test_interrupted_container_exits_cleanly_and_resumes(
-    image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
-) -> None:
+def test_interrupted_container_exits_cleanly_and_resumes(image, input_dir, expected_dir, tmp_path):
     output = create_writable(tmp_path / "out")
     mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
     process = image.start(COMMAND, mounts, {})

@@ -37,8 +37,7 @@ def call(capsys, caplog):
 
 @pytest.fixture(scope="session")
 def tiny_models(tmp_path_factory):
-    """Write checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that
-    only read them."""
+    """Write checkpoints of KNRM, SNRM and Dirichlet with RM3, for tests that only read them."""
     directory = tmp_path_factory.mktemp("checkpoints")
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny_ranker(directory, name, seed)

@@ -26,8 +26,7 @@ DOCUMENTS = "".join(
 
 
 def write_files(directory, files):
-    """Write files to a new directory; compress text if the file name ends in .gz, and write bytes
-    unchanged."""
+    """Write files to a new directory; text is compressed if the file's name ends in .gz."""
     directory.mkdir()
     for name, content in files.items():
         file = directory / name
@@ -48,8 +47,7 @@ def join_lines(*rows):
 
 
 def touche(corpus=CORPUS, name="args-me.json"):
-    """Return an input in Touché's format: two topics, and the file `name` with the content
-    `corpus`."""
+    """Return a Touché input of two topics, and the file `name` with the content `corpus`."""
     return {"topics.xml": f"<topics>{TWO_TOPICS}</topics>", name: corpus}
 
 
@@ -59,8 +57,7 @@ def touche_lines(*rows):
 
 
 def topics(content, name="topics.xml"):
-    """Return an input in Touché's format: the topics file `name`, and a corpus of three valid
-    arguments."""
+    """Return a Touché input of the topics file `name` and three valid arguments."""
     return {name: content, "args-me.json": CORPUS}
 
 
@@ -70,8 +67,7 @@ def topic(qid, title):
 
 
 def arguments(*added):
-    """Return an input in Touché's format: two topics, and a corpus of three valid arguments
-    followed by `added`."""
+    """Return a Touché input of two topics, and of three valid arguments followed by `added`."""
     texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return touche(f'{{"arguments": [{",".join(texts)}]}}')
 
@@ -82,8 +78,7 @@ def tirex(queries=QUERIES, documents=DOCUMENTS):
 
 
 def rerank(*rows, **fields):
-    """Return a TIREx data set of rerank.jsonl only; `fields` complete all rows, and docnos are d1,
-    d2, … by default."""
+    """Return a TIREx input of rerank.jsonl; docnos are d1, d2, …, and `fields` complete rows."""
     defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
     return {
         "rerank.jsonl": join_lines(
@@ -93,8 +88,7 @@ def rerank(*rows, **fields):
 
 
 def format_lines(*scores):
-    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order
-    of ranks."""
+    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, … and these scores."""
     return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))
 
 

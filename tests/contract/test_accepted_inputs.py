@@ -1,5 +1,4 @@
-"""Tests that unusual valid inputs are read without loss, pass `check` and lead to valid runs; and
-that old flags still work."""
+"""Tests that unusual valid inputs are read, pass `check` and lead to valid runs."""
 
 import gzip
 import json

@@ -1,5 +1,4 @@
-"""Tests that a damaged checkpoint, and an invalid one with correct hashes, is refused with a
-message that names it."""
+"""Tests that a damaged or invalid checkpoint is refused with a message that names it."""
 
 import json
 import math
@@ -30,8 +29,7 @@ COMPONENTS = {
 
 
 def replace_file(name, content):
-    """Return a function that replaces a file of a checkpoint and updates the file's hash in
-    provenance.json."""
+    """Return a function that replaces a file of a checkpoint and updates its hash."""
 
     def change(directory):
         (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -42,8 +40,7 @@ def replace_file(name, content):
 
 
 def set_value(name, path, value):
-    """Return a function that sets the value at `path` in a JSON file, or deletes it if `value` is
-    ..., and updates the hash."""
+    """Return a function that sets the JSON value at `path`, or deletes it if `value` is ..."""
 
     def change(directory):
         content = json.loads((directory / name).read_text())
@@ -64,8 +61,7 @@ def set_config(*path_and_value):
 
 
 def edit_weights(change):
-    """Return a function that applies `change` to the weights of a checkpoint and updates the hash
-    of the weight file."""
+    """Return a function that applies `change` to a checkpoint's weights and updates the hash."""
 
     def change_weights(directory):
         tensors = safetensors.torch.load_file(directory / "model.safetensors")

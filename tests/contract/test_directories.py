@@ -1,5 +1,4 @@
-"""Tests that users' files remain in directories, runs of another input need --overwrite, and a full
-disk damages no result."""
+"""Tests that users' files remain, other inputs need --overwrite, and full disks do no harm."""
 
 import json
 import os
@@ -23,8 +22,7 @@ def output(tmp_path):
 
 @pytest.fixture
 def rank(call, tiny_models, tmp_path, output):
-    """Return a function that ranks a small input with several systems; its arguments are flags that
-    override the defaults."""
+    """Return a function that ranks a small input; its arguments are further flags."""
     source = write_files(tmp_path / "input", touche())
     paths = ["-i", source, "-o", output, "--checkpoints", tiny_models]
     return lambda *flags: call("rank", *paths, "--device", "cpu", *SYSTEMS, *flags)

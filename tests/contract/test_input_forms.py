@@ -1,5 +1,4 @@
-"""Tests that the form of an input (directories, files, archives) does not change runs, and that
-unusable forms are refused."""
+"""Tests that the form of an input does not change runs; unusable forms are refused."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ def split(directory, files):
 
 
 def pack(archive, files, folder="", method=ZIP_DEFLATED, flag_bits=0):
-    """Write files to a zip archive, in a folder and with the additions of macOS; flag bit 1 marks
-    them as encrypted."""
+    """Write files to a zip archive as macOS does; flag bit 1 marks them as encrypted."""
     with ZipFile(archive, "w", method) as zip_file:
         for name, content in files.items():
             zip_file.writestr(f"__MACOSX/{folder}._{Path(name).name}", "")

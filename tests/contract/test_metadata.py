@@ -1,5 +1,4 @@
-"""Tests that ir-metadata.yml is valid for TIRA, lists all methods and training data, and is merged
-over executions."""
+"""Tests that ir-metadata.yml is valid, complete, and merged over executions."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Contract tests of all registered rankers; a new file in submission/aragorn/models/rankers is
-covered automatically."""
+"""Contract tests of all registered rankers; a new one is covered automatically."""
 
 import numpy as np
 import pytest
@@ -25,8 +24,7 @@ VARIANTS = {
 
 
 def build(name, seed=0):
-    """Build a small untrained network; CEDR-DRMM is in float64, so that rounding moves no
-    similarity to another bin."""
+    """Build an untrained network; CEDR-DRMM's is float64, so that rounding moves no bin."""
     torch.manual_seed(seed)
     name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = get_ranker_class(name)

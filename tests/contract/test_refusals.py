@@ -1,5 +1,4 @@
-"""Tests that invalid or damaged inputs and flags cause a documented exit code and a message with
-place and cause."""
+"""Tests that invalid inputs and flags cause an exit code and a message with the place."""
 
 import gzip
 import json

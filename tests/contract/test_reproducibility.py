@@ -1,5 +1,4 @@
-"""Tests that results depend on neither engine, threads nor order, and are computed again, to the
-same bytes, if damaged."""
+"""Tests that results depend on neither engine, threads nor order, and are repaired."""
 
 import io
 import itertools
@@ -30,8 +29,7 @@ pytestmark = pytest.mark.usefixtures("small_shards")
 
 
 class Ranking:
-    """A `rank` command with an input and checkpoints, whose output and cache are in one
-    directory."""
+    """A `rank` command whose output and cache are in one directory."""
 
     def __init__(self, directory, source, checkpoints):
         self.directory = directory
@@ -40,15 +38,13 @@ class Ranking:
         self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
 
     def rank(self, *systems):
-        """Rank with the cache and systems (default: one of each kind), and return the output files
-        by name."""
+        """Rank with systems (default: one of each kind), and return the output files by name."""
         flags = [flag for name in systems or KINDS for flag in ("--system", name)]
         assert_runs(main, "rank", *self.paths, "-o", self.output, "--cache-dir", self.cache, *flags)
         return read_files(self.output)
 
     def read_cache(self):
-        """Map the path of each cached file to its content, without files in which rows may have any
-        order."""
+        """Map the path of each cached file whose rows have a fixed order to its content."""
         files = read_files(self.cache).items()
         return {
             name: content
@@ -79,8 +75,7 @@ def fresh(topics_and_corpus, all_checkpoints_dir, tmp_path):
 
 
 class RemoteEngine(LocalEngine):
-    """Local engine that pickles shards and results, as remote workers require, and completes the
-    shards in reverse order."""
+    """Local engine that pickles shards and results, and completes shards in reverse order."""
 
     def map(self, function, items, device):
         for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
@@ -112,8 +107,7 @@ def test_threads_and_other_systems_do_not_affect_runs(systems, threads, complete
 
 
 def rank_repeatedly(ranking, systems, expected, seconds):
-    """Rank until the time is over, each time without the runs of the time before; assert the
-    expected runs."""
+    """Rank until the time is over, each time from the cache only; assert the expected runs."""
     end = time.monotonic() + seconds
     while True:
         files = ranking.rank(*systems)
@@ -165,8 +159,7 @@ def test_order_of_arguments_and_files_does_not_affect_runs(
 
 @pytest.mark.parametrize("name", KINDS)
 def test_stopped_systems_resume(name, complete, fresh):
-    """Stop the first execution before it renames a third complete file, the second before a fifth,
-    and so on."""
+    """Stop the first execution before it renames a third file, the second before a fifth …."""
     replace = Path.replace
     renames = 0
     stops = 0
@@ -258,8 +251,7 @@ CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"lengths.npy": 7}', DEEP)
     ids=["files", "runs", "checksums"],
 )
 def test_damaged_results_are_rebuilt(results, damages, message, complete, copy, caplog):
-    """Damage files by each kind of damage in turn; delete the runs, unless they are damaged, so
-    that the cache is read."""
+    """Damage files in turn; delete runs that are intact, so that the cache is read."""
     for file, damage in zip(
         sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False
     ):

@@ -1,5 +1,4 @@
-"""Tests that the version of a component is raised when its results change, and that every component
-has a version, a result file and, in each key that contains its results, an effect."""
+"""Tests that a component's version is raised when its results change, and is part of its keys."""
 
 import json
 

@@ -1,5 +1,4 @@
-"""Tests of commands on runs and documents: comparison of documents, labels of runs, directories of
-runs, checks of runs."""
+"""Tests of commands on runs and documents: explain, re-rank, check, list."""
 
 import json
 import os
@@ -17,8 +16,7 @@ from tests.conftest import ROOT
 
 
 def parse_table(output):
-    """Map the labels in the first table of a comparison to the values of both documents and their
-    difference."""
+    """Map the labels of a comparison to both documents' values and their difference."""
     _, _, table = output.partition("difference\n")
     lines = [line.split(maxsplit=3) for line in table.split("\n\n")[0].splitlines()]
     return {label: list(map(float, values)) for *values, label in lines}
@@ -26,8 +24,7 @@ def parse_table(output):
 
 @pytest.fixture
 def flags(topics_and_corpus, tiny_models):
-    """Return the flags of `rank` and `explain`; the first four, of input and checkpoints, are also
-    those of `check`."""
+    """Return the flags of `rank` and `explain`; the first four are also those of `check`."""
     return ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu"]
 
 

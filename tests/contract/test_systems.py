@@ -43,8 +43,7 @@ def open_retrieval(checkpoints, source, run=None, qid=None):
 
 @pytest.fixture(scope="module")
 def retrieval(topics_and_corpus, all_checkpoints_dir):
-    """Open a retrieval without an input run, which the tests share so that each system ranks only
-    once."""
+    """Open a retrieval that the tests share, so that each system ranks only once."""
     with open_retrieval(all_checkpoints_dir, topics_and_corpus) as retrieval:
         yield retrieval
 
@@ -77,8 +76,7 @@ def searcher(retrieval):
 
 
 def write_input_run(retrieval, directory):
-    """Write a run that includes short documents and documents without query terms, which no system
-    retrieves."""
+    """Write a run with short documents and others that no system retrieves."""
     documents = retrieval.dataset.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"

@@ -51,8 +51,7 @@ TAGGER |= {"hidden": 6, "dropout": 0.1, "longest": 12}
 
 
 def build_recipe(task, network, batch_size, **fields):
-    """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half
-    a batch."""
+    """Build a recipe of two epochs, validated after each, with two micro-batches a batch."""
     sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
     training = TrainingSettings(
         epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes
@@ -132,8 +131,7 @@ def work(prepared_work_dir, corpus, tmp_path_factory):
 
 
 def replace_encoder(recipe, work):
-    """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder
-    settings."""
+    """Replace the encoder of a recipe that has one by that of the fixture `work`."""
     encoder = recipe.encoder
     if encoder == EncoderSettings():
         return recipe
@@ -149,8 +147,7 @@ def build(task, work):
 
 
 def train(recipe, work, name):
-    """Train a network and return its checkpoint, `work / name`; the training state is in
-    work/fit/TASK."""
+    """Train a network to the checkpoint `work / name`; its state is in work/fit/TASK."""
     recipe = replace_encoder(recipe, work)
     checkpoint = work / name
     vectors = work / get_default_folder_name(recipe.task.surface_vector_method)
@@ -160,8 +157,7 @@ def train(recipe, work, name):
 
 @contextmanager
 def stop_at(owner, name, call):
-    """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`;
-    fail if it never occurs."""
+    """Interrupt the context at a call (from 0) of the function `name` of `owner`."""
     function = getattr(owner, name)
     calls = iter(range(10**6))
 

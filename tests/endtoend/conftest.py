@@ -1,5 +1,4 @@
-"""Fixtures of the end-to-end tests: a retrieval, a tiny encoder, judgments, and an assertion that
-a command fails."""
+"""Fixtures of the end-to-end tests."""
 
 import json
 import logging
@@ -19,8 +18,7 @@ FORK = get_context("fork")
 
 
 class ForkedProcess:
-    """Replacement for Popen that runs a `training` command in a fork of this process, which has
-    imported the program."""
+    """Replacement for Popen that runs a `training` command in a fork of this process."""
 
     def __init__(self, command, stdout, **_):
         def run_command():
@@ -45,15 +43,13 @@ class ForkedProcess:
 
 @pytest.fixture
 def execute(make_retrieval, corpus_with_topics, checkpoints_copy):
-    """Return a function that opens a retrieval on `corpus_with_topics` with the checkpoints of all
-    systems."""
+    """Return a function that opens `corpus_with_topics` with checkpoints of all systems."""
     return partial(make_retrieval, corpus_with_topics, checkpoints=checkpoints_copy)
 
 
 @pytest.fixture
 def encoder(tmp_path, monkeypatch):
-    """Write a tiny untrained BERT encoder and make its directory the only one with pretrained
-    encoders."""
+    """Write a tiny untrained BERT encoder, the only one that is found."""
     monkeypatch.setattr("aragorn.inference.pretrained.ENCODER_DIR", tmp_path / "encoders")
     return write_encoder(tmp_path / "encoders" / "tiny", 0, layers=2)
 
@@ -85,8 +81,7 @@ def qrels_files(corpus_with_topics, tmp_path):
 
 @pytest.fixture
 def assert_fails(capsys):
-    """Return a function that asserts that a `training` command fails with an exit code and a
-    message on standard error."""
+    """Return a function that asserts the exit code and message of a failing command."""
 
     def check(code, message, *command):
         assert main(argv(*command)) == code

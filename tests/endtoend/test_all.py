@@ -1,5 +1,4 @@
-"""Tests of `all`: its graph, its plan, the order of its processes, resumption, and the whole of it
-on the sample."""
+"""Tests of `all`: graph, plan, order of processes, resumption, and all on the sample."""
 
 import json
 import os

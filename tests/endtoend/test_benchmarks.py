@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import (
-    word_networks,
-)
+from tests.benchmarks import word_networks
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
 
 

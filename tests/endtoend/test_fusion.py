@@ -1,5 +1,4 @@
-"""Tests of learned fusions and the ensemble: fitting to qrels, ranking, members, input runs and
-pools."""
+"""Tests of learned fusions and the ensemble: fitting, ranking, members and pools."""
 
 import json
 import shutil
@@ -62,8 +61,7 @@ def fuse(directory, text=RECIPE, output="mine", qrels=(QRELS,)):
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory):
-    """Copy the checkpoints of the fusion's members, and reduce the repetitions of the
-    cross-validation to two."""
+    """Copy the members' checkpoints, and reduce the cross-validation to two repetitions."""
     directory = tmp_path_factory.mktemp("fusion")
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, directory / name)
@@ -210,8 +208,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 
 @pytest.fixture
 def fusion_checkpoint(checkpoints_copy):
-    """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their
-    directory."""
+    """Write the fusion `STAGE` of untrained systems, and return the checkpoints' directory."""
     write_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 

@@ -1,5 +1,4 @@
-"""Tests that runs computed on a Ray cluster of two nodes equal local runs, even if workers or nodes
-are lost."""
+"""Tests that runs on a Ray cluster equal local runs, even if workers or nodes are lost."""
 
 import os
 import signal

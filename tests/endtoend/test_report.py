@@ -36,8 +36,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def report_dir(corpus, all_checkpoints_dir, tmp_path_factory):
-    """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs,
-    qrels and a report."""
+    """Create an input whose texts contain HTML markup, checkpoints, runs, qrels and a report."""
     directory = tmp_path_factory.mktemp("report_dir")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
@@ -253,8 +252,7 @@ def test_long_texts_are_cut(copy, monkeypatch):
 
 @pytest.fixture(scope="module")
 def years(report_dir, tmp_path_factory):
-    """Write runs and qrels of topic 3 to another directory than those of the others, and the report
-    on both; return the directory of all."""
+    """Write runs and qrels of topic 3 apart from the others, and a report on both."""
     copy = Path(shutil.copytree(report_dir, tmp_path_factory.mktemp("years") / "copy"))
     lines = (copy / "qrels").read_text().splitlines(keepends=True)
     for year in ("old", "new"):

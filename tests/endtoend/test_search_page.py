@@ -41,8 +41,7 @@ def server():
 
 @pytest.fixture
 def fetch(server):
-    """Return a function that sends a request and returns status, headers and body of the
-    response."""
+    """Return a function that returns status, headers and body of a response."""
 
     def request(path="/", method="GET", **headers):
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)

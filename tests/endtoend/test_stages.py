@@ -1,5 +1,4 @@
-"""Tests of stages: dense retrieval, debate scores, re-ranking by quality, and custom stages that
-are added to the catalogue."""
+"""Tests of stages: dense retrieval, debates, re-ranking by quality, custom stages."""
 
 import json
 
@@ -29,8 +28,7 @@ CONCLUSIONS = FUSION_CANDIDATES["sbert_conclusions"]
 
 
 def compute_cosines(retrieval, title):
-    """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by
-    conclusion."""
+    """Compute the cosines of all conclusions to a title, in descending order."""
     checkpoint = SBERT.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(checkpoint, RankerCheckpoint)
     conclusions = sorted(set(retrieval.collection.documents.read_conclusions()["conclusion"]))
@@ -242,8 +240,7 @@ def test_custom_system_reranks_another_system(rank_all, tmp_path, monkeypatch):
 def test_index_makes_all_vectors_of_a_collection(
     corpus_with_topics, all_checkpoints_dir, tmp_path, monkeypatch
 ):
-    """Rank with vectors of other topics and with an index, and compare the runs with those of an
-    empty cache."""
+    """Compare runs with vectors of other topics or an index with those of an empty cache."""
     paths = argv("-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu")
     systems = ["--system", "fusion", "--system", "sbert"]
 

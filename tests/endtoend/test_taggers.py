@@ -1,5 +1,4 @@
-"""Tests of TARGER and DeepCT: preparation of their data, training, enriched indexes, and
-explanations."""
+"""Tests of TARGER and DeepCT: data, training, enriched indexes and explanations."""
 
 import json
 import re
@@ -58,8 +57,7 @@ LANGUAGE_RECIPE = LANGUAGE_RECIPE.replace("longest = 12", "longest = 30")
 
 @pytest.fixture(scope="module")
 def work(prepared_work_dir, without_plots, tmp_path_factory):
-    """Prepare tagged documents and word vectors, and train the language model and the tagger;
-    return the working directory."""
+    """Prepare tags and vectors, and train the language model and the tagger."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     flags = argv("--dimensions 6 --minimum-frequency 2 --epochs 1 --surface-tokens word2vec")

@@ -35,8 +35,7 @@ def fit(work_dir, tmp_path):
 
 @contextmanager
 def run_pair(arguments, log):
-    """Fork two training processes with the environment variables of torchrun; kill them at the end
-    of the `with` block."""
+    """Fork two processes like torchrun; kill them at the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}

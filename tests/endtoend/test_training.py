@@ -1,5 +1,4 @@
-"""Tests of training, from preparing data to ranking with the checkpoint, of reproduction, and of
-messages on invalid inputs."""
+"""Tests of training, from preparing data to messages on invalid inputs."""
 
 import json
 import shutil
@@ -44,8 +43,7 @@ UNCLOSED = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def fit(work_dir, write_recipe):
-    """Return a function that writes a recipe (default: KNRM's), and returns the command that trains
-    it."""
+    """Return a function that returns the command that trains a recipe (default: KNRM's)."""
     return lambda text=KNRM_RECIPE, *flags: argv(
         "fit", write_recipe(text), "--work-dir", work_dir, "--device cpu", *flags
     )
@@ -245,8 +243,7 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir, fit):
 
 @pytest.fixture
 def debates(corpus_with_topics):
-    """Give each argument a debate title: its conclusion and enough further words that the title
-    paraphrases no topic."""
+    """Give each argument a debate title: its conclusion and words that no topic has."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for record in arguments:
         record["context"] = {
@@ -258,8 +255,7 @@ def debates(corpus_with_topics):
 
 @pytest.fixture
 def prepare(debates, all_checkpoints_dir, work_dir):
-    """Return a function that returns the command that prepares the teacher's scores of 8 documents
-    for each of 60 titles."""
+    """Return a function that returns the command that prepares the teacher's scores."""
     paths = argv(
         "-i", debates, "--work-dir", work_dir, "--checkpoints", all_checkpoints_dir, "--device cpu"
     )

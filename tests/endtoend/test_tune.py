@@ -1,5 +1,4 @@
-"""Tests of tuning lexical systems: selected point, cross-validation, cache, errors, and a study of
-several enrichments."""
+"""Tests of tuning lexical systems: points, cross-validation, cache, errors, a study."""
 
 import json
 from itertools import product
@@ -42,8 +41,7 @@ GRID_SIZES = {
 
 @pytest.fixture
 def tune(corpus_with_topics, tmp_path, qrels_files):
-    """Return a function that writes a grid, and returns the command that tunes a lexical system on
-    it."""
+    """Return a function that returns the command that tunes a system on a grid."""
 
     def command(output="mine", grid=GRID, files=tuple(qrels_files)):
         (tmp_path / "mine.toml").write_text(grid)

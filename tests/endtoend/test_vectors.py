@@ -1,5 +1,4 @@
-"""Tests that answers and SBERT's vectors equal those of an empty cache bit by bit, whatever was
-encoded before."""
+"""Tests that answers and vectors do not depend on what was encoded before."""
 
 import multiprocessing
 import os
@@ -44,8 +43,7 @@ def small_vector_shards(monkeypatch):
 
 
 def ask(corpus, cache_dir, questions=QUESTIONS, threads=1):
-    """Return the complete ranking of each question as text; `threads` questions are asked at a
-    time."""
+    """Return the ranking of each question; `threads` questions are asked at a time."""
     with (
         open_searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher,
         ThreadPoolExecutor(threads) as pool,
@@ -107,8 +105,7 @@ def read_vectors(cache_dir):
 
 @pytest.fixture(scope="module")
 def cold(corpus, tmp_path_factory):
-    """Ask the questions one after another, with an empty cache; return the answers and the
-    vectors."""
+    """Return answers and vectors of questions that are asked one by one, without a cache."""
     cache_dir = tmp_path_factory.mktemp("cold")
     return ask(corpus, cache_dir), read_vectors(cache_dir)
 

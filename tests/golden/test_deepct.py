@@ -61,8 +61,7 @@ def strip_special_tokens(inputs):
 
 
 def assert_close(actual, expected):
-    """Assert equality to 1e-6 of the largest expected value, since the reference computes in
-    float32."""
+    """Assert equality to 1e-6 of the largest value, since the reference is in float32."""
     torch.testing.assert_close(
         actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item()
     )

@@ -34,15 +34,13 @@ def assert_close(actual, expected, tolerance=1e-9):
 
 
 def convert_ids(golden):
-    """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an
-    unknown word before it."""
+    """Convert golden ids, in which 0 is padding at the end and an unknown word elsewhere."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     return torch.where(golden > 0, golden + 1, torch.where(inside, 1, 0)), inside
 
 
 def build(ranker, weights, **state):
-    """Load word vectors and linear layer from the reference's `weights` into a ranker, and its
-    further weights from `state`."""
+    """Load the reference's word vectors and linear layer, and the weights in `state`."""
     linear = {name: value for name, value in weights.items() if name.startswith("linear.")}
     # Row 0 of golden word vectors, which padding and unknown words share, becomes a row of zeros
     # for each.
@@ -158,8 +156,7 @@ SNRM_TEXTS = ("query", "doc1", "doc2")
 
 
 def convert_snrm_ids(golden):
-    """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a
-    vector like other words."""
+    """Convert golden ids, in which 40 is padding and 0 an unknown word with a vector."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
 

@@ -86,8 +86,7 @@ def list_imports(file):
 
 
 def list_imported_files(file):
-    """Return the files of this project that a file imports, except the file itself; none for
-    FRONT."""
+    """Return the files of this project that another one imports; none for FRONT."""
     if file == FRONT:
         return set()
     names = (name for name in list_imports(file) if name.startswith(tuple(SOURCE_DIRS)))

@@ -1,5 +1,4 @@
-"""Tests of READMEs (links, generated sections, commands, example), Dockerfile, requirements and
-changelog."""
+"""Tests of READMEs, Dockerfile, requirements and changelog."""
 
 import json
 import os
@@ -185,8 +184,7 @@ def compute_best_ndcg(means):
 
 
 def compute_figures():
-    """Return the figures in the documents that follow from result files, published figures and the
-    sample."""
+    """Return the figures of documents that follow from results and sample."""
     *_, total, outside = pd.read_csv(RESULTS / "collection.csv").to_dict("records")
     n_corpus = int(load_figures("hollatz_2022", "Table 3.1")["Original", "passages"])
     results = pd.read_csv(RESULTS / "systems_per_topic.csv")

@@ -45,8 +45,7 @@ def test_only_missing_shards_are_computed(tmp_path):
 
 
 class RemoteEngine(LocalEngine):
-    """A simulated engine whose workers run on another machine and share the disk of the cache
-    directory."""
+    """A simulated engine whose workers share the disk of the cache directory."""
 
     shares_cache = True
 

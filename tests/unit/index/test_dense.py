@@ -1,5 +1,4 @@
-"""Tests of the dense index against brute-force search, and of its vectors against
-sentence-transformers."""
+"""Tests of the dense index against brute force and sentence-transformers."""
 
 import numpy as np
 import pandas as pd

@@ -1,5 +1,4 @@
-"""Tests that a full disk ends the writing of indexes and vectors at once, and that
-finished parts remain; a limit of the size of files represents the disk."""
+"""Tests that a full disk (a limit of file sizes) ends writing, and finished parts remain."""
 
 import resource
 from contextlib import contextmanager

@@ -56,8 +56,7 @@ def index(checkpoint, premises, small_shards, tmp_path):
 
 @pytest.fixture(scope="module")
 def vectors(checkpoint, premises):
-    """Return the vectors of all topics and of all documents, each as an array (texts, latent
-    terms)."""
+    """Return the vectors of topics and of documents as arrays (texts, latent terms)."""
     encode = checkpoint.network.encode
     tokeniser = checkpoint.tokeniser
     with torch.no_grad():

@@ -1,5 +1,4 @@
-"""Tests of the term index against counts of terms, and of BM25, Dirichlet and RM3 against values
-computed by hand."""
+"""Tests of the term index, BM25, Dirichlet and RM3 against counts and values by hand."""
 
 import math
 from collections import Counter

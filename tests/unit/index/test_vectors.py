@@ -1,5 +1,4 @@
-"""Tests that a vector store finds each vector until its part is damaged, also while several
-processes append and merge."""
+"""Tests that a vector store finds vectors until a part is damaged, while others append."""
 
 import multiprocessing
 

@@ -1,5 +1,4 @@
-"""Tests of checkpoints of rankers and taggers: loading, fingerprints, probes, and pickling by
-path."""
+"""Tests of checkpoints: loading, fingerprints, probes, and pickling by path."""
 
 import pickle
 import re

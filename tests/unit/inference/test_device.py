@@ -1,5 +1,4 @@
-"""Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder
-precision."""
+"""Tests of batch sizes, thread counts and the precision of encoders."""
 
 import sys
 from contextlib import nullcontext

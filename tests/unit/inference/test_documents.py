@@ -1,5 +1,4 @@
-"""Tests of scoring and enriching documents: order, batches, shards, and the estimate of time and
-size."""
+"""Tests of scoring and enriching documents: order, shards, estimates."""
 
 from collections import Counter
 from itertools import chain
@@ -97,8 +96,7 @@ COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
 class LengthWeighting(Tagger[list[str]]):
-    """A tagger that weights each word by its length; words of one or two letters are not
-    indexed."""
+    """A tagger that weights words by their length; words of 1 or 2 letters are dropped."""
 
     output_name = "length"
 
@@ -124,8 +122,7 @@ def checkpoint():
 
 
 def enrich(checkpoint, directory, count=600):
-    """Enrich the first `count` documents of the collection and return the loader of their term
-    frequencies."""
+    """Enrich the first `count` documents, and return the loader of their frequencies."""
     store = Parts(directory)
     text_of = dict(zip(DOCNOS, TEXTS, strict=True))
     return enrich_collection(

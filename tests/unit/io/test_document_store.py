@@ -1,5 +1,4 @@
-"""Tests of document stores, built from input files in batches and reopened from the cache
-directory."""
+"""Tests of document stores, built in batches and reopened from the cache."""
 
 import json
 import logging
@@ -31,8 +30,7 @@ def directory(make_input):
 
 
 def query_all(directory, cache_dir):
-    """Open the document store of `directory` and return the result of each method, by a short
-    description."""
+    """Open a document store and return the result of each method."""
     with open_cache(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {

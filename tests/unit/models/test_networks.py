@@ -92,8 +92,7 @@ DOCUMENTS = [*generate_texts(2, 6, 17), [], [5]]
 
 
 def score_with_transformers(ranker, queries):
-    """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of
-    `ranker`."""
+    """Score queries with DOCUMENTS by transformers' BERT with a ranker's weights."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
     pooler = {f"pooler.dense.{name}": value for name, value in ranker.pooler.state_dict().items()}
     bert.load_state_dict({**ranker.encoder.bert.state_dict(), **pooler})
@@ -157,8 +156,7 @@ TEXT = "The women's rights (since 1920) are good. Zoos aren't."
 
 
 def tag_text(letters):
-    """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a
-    backing, else O."""
+    """Tag the tokens of TEXT: p premise, m major claim, b backing, else O."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
     [passage] = SurfaceTokeniser(Vocabulary([]), 512).split(TEXT)
     rows = zip(passage.tokens, passage.spans, letters, strict=True)

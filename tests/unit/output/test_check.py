@@ -87,8 +87,7 @@ def test_issues_of_a_run_are_reported(tmp_path, lines, expected):
 
 
 def number_lines(*ranks):
-    """Return a run that gives the three documents of each topic, in descending order of score,
-    these ranks."""
+    """Return a run in which the documents of each topic, by score, have these ranks."""
     return [
         f"{qid} Q0 a{row} {rank} {5 - row} t" for qid in TOPICS for row, rank in enumerate(ranks, 1)
     ]

@@ -67,8 +67,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_results(premise, explanation=None):
-    """Create the results of a system: a hit whose snippet is the whole premise, with every second
-    word as a match."""
+    """Create a hit whose snippet is the premise, with every second word as a match."""
     matches = [Span(*match.span()) for match in compile_word_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
     metadata = ArgumentMetadata("PRO", "portal")

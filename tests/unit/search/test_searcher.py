@@ -1,5 +1,4 @@
-"""Tests of the selected systems, of temporary files, of concurrent requests, and of queries that
-need missing vectors."""
+"""Tests of selected systems, temporary files, concurrency, and missing vectors."""
 
 import errno
 import logging

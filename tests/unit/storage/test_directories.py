@@ -1,5 +1,4 @@
-"""Tests of temporary and persistent cache directories, of locks, and of checkpoint directories,
-which are always complete."""
+"""Tests of cache directories, locks, and checkpoint directories."""
 
 import errno
 import itertools
@@ -219,8 +218,7 @@ def test_directory_always_exists_during_rewrite(directory):
 
 @pytest.mark.parametrize("rename_count", [0, 1])
 def test_kill_during_rewrite_keeps_the_old_directory(directory, rename_count, monkeypatch):
-    """Interrupt before or between the two renames that replace a directory if the file system
-    cannot exchange two."""
+    """Interrupt before or between the renames where two directories cannot be exchanged."""
     replace = Path.replace
     renames = itertools.count()
 

@@ -1,5 +1,4 @@
-"""Tests of fusion models of all kinds: saving and reading, fingerprints, invalid parameters, and
-hand-computed scores."""
+"""Tests of fusion models: saving, fingerprints, invalid parameters and scores."""
 
 import json
 

@@ -1,5 +1,4 @@
-"""Tests of normalised texts, index terms and vocabularies, of Unicode characters, and of special
-tokens in texts."""
+"""Tests of normalised texts, index terms, vocabularies, and special tokens."""
 
 import hashlib
 import unicodedata

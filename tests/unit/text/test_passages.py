@@ -1,5 +1,4 @@
-"""Tests of passages, which consist of whole sentences, and of their words, subwords, surface
-tokens and characters."""
+"""Tests of passages, and of their words, subwords, tokens and characters."""
 
 import re
 

@@ -15,8 +15,7 @@ TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
-    """Write a four-layer BERT with random weights and a vocabulary of letters in Hugging Face
-    format; yield its folder."""
+    """Write a four-layer BERT with random weights and a vocabulary of letters."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
     # the trainer collects garbage after each run, which would take longer than training
     gc.freeze()
@@ -48,8 +47,7 @@ def sample_sentence(rng):
 
 
 def write_bws(directory, pairs_per_topic=10):
-    """Write a BWS file in which the similarity of a pair is its number of distinct common words /
-    6; return its path."""
+    """Write a BWS file; a pair's similarity is its number of distinct common words / 6."""
     rng = np.random.default_rng(1)
     lines = [",".join(sentence_pairs.BWS_HEADER)]
     for topic in (topic for topics in sentence_pairs.CROSS_TOPIC_SPLITS for topic in topics):

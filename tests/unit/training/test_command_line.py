@@ -29,8 +29,7 @@ def test_missing_package_is_named():
 
 
 def run_until_exit(command, code, capsys):
-    """Run a command that must exit with `code` while parsing arguments; return its output and
-    errors."""
+    """Run a command that exits with `code` while parsing; return its output."""
     with pytest.raises(SystemExit) as exit_info:
         main(command)
     assert exit_info.value.code == code

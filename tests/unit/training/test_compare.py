@@ -1,5 +1,4 @@
-"""Test the comparison of recipes, for which earlier versions did not record the candidates of
-validation."""
+"""Test the comparison of recipes with those that recorded no candidates."""
 
 import pytest
 from msgspec.structs import replace

@@ -16,8 +16,7 @@ def build_argument(rng, quality):
 
 
 def write_ukp(directory, debates=16, arguments=5):
-    """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and
-    line breaks are <br/>."""
+    """Write two UKP lists per debate: lower ranks are better, line breaks are <br/>."""
     rng = np.random.default_rng(3)
     folder = directory / UKP.folder
     folder.mkdir(parents=True)
@@ -34,8 +33,7 @@ def write_ukp(directory, debates=16, arguments=5):
 
 
 def write_ibm(directory, arguments=4):
-    """Write two IBM lists per debate, in which higher ranks are better and fields that contain
-    quotation marks are quoted."""
+    """Write two IBM lists per debate: higher ranks are better, quotation marks doubled."""
     rng = np.random.default_rng(4)
     folder = directory / IBM.folder
     folder.mkdir(parents=True)
@@ -53,8 +51,7 @@ def write_ibm(directory, arguments=4):
 
 
 def write_webis(directory, topics=6, arguments=8):
-    """Write, for each topic, judged texts (the first is no argument) and three rankings, each with
-    one text twice."""
+    """Write judged texts (the first is no argument) and rankings, with one text twice."""
     rng = np.random.default_rng(5)
     folder = directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)

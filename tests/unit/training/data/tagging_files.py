@@ -6,8 +6,7 @@ from tests.unit.training.conftest import TOPIC_WORDS
 
 
 def write_tagged(directory, documents=40):
-    """Write the essays and the web documents; a premise starts with `because`, a claim with `so`,
-    and "." ends both."""
+    """Write essays and web documents; premises begin with `because`, claims with `so`."""
     rng = np.random.default_rng(6)
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("es", "wd"):

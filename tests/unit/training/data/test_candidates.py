@@ -1,5 +1,4 @@
-"""Test the candidates of validation with every pool and rule on tables small enough to select by
-hand."""
+"""Test candidates of validation on tables small enough to select by hand."""
 
 from types import SimpleNamespace
 
@@ -67,8 +66,7 @@ SPLITS = {"validation": {"aaaa": "a", "aabb": "b"}, "train": {"aaab": "c", "zzzz
 
 @pytest.fixture
 def tiny_work_dir(tmp_path, monkeypatch):
-    """Write tables with two validation and two training conclusions of five premises, and set five
-    negatives per query."""
+    """Write tables of two validation and two training conclusions with five premises."""
     for split, letters in SPLITS.items():
         rows = [
             (

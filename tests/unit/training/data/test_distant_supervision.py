@@ -1,5 +1,4 @@
-"""Tests of the split by conclusion, and of the negatives that are sampled or retrieved for
-arguments."""
+"""Tests of the split by conclusion, and of sampled and retrieved negatives."""
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,7 @@ from aragorn_training.data.split import split_by_conclusion
 
 
 def make_arguments(**sizes):
-    """Build arguments sorted by conclusion; a keyword is a conclusion with underscores, its value
-    the number of premises."""
+    """Build arguments from numbers of premises by conclusion (with underscores)."""
     rows = [
         (f"{name}-{n}", name.replace("_", " "))
         for name, size in sorted(sizes.items())

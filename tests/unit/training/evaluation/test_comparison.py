@@ -10,8 +10,7 @@ from tests.conftest import assert_runs, format_run_lines
 
 
 def make_run(rankings, **scores):
-    """Build a run of one-letter documents; scores are 10 minus the rank, except those in
-    `scores`."""
+    """Build a run of one-letter documents; scores are 10 - rank or those in `scores`."""
     rows = [
         (qid, docno, scores.get(docno, 10.0 - rank))
         for qid, docnos in rankings.items()

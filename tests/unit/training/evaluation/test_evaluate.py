@@ -1,5 +1,4 @@
-"""Tests of evaluation: hand-computed values, trectools, names of measures, and unusual runs and
-qrels."""
+"""Tests of evaluation: hand-computed values, trectools, names of measures."""
 
 import re
 import warnings
@@ -42,8 +41,7 @@ MEASURES = {
 
 
 def read_files(directory, qrels, run):
-    """Write the texts of qrels and of a run to files, and return the run and the qrels that are
-    read from them."""
+    """Write qrels and a run to files, and return what is read from them."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
     return read_run(directory / "run.txt"), read_qrels(directory / "qrels")
@@ -74,8 +72,7 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path):
 
 
 def simulate_task(seed):
-    """Simulate rankings and judgments with ties, spam, and topics that are in the rankings or the
-    judgments only."""
+    """Simulate rankings and judgments with ties, spam, and topics of only one of both."""
     rng = np.random.default_rng(seed)
     documents = [f"d{index:03}" for index in range(120)]
     rows = []

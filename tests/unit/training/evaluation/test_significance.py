@@ -1,5 +1,4 @@
-"""Compare significance tests, intervals and the similarity of rankings with hand-computed and
-enumerated values."""
+"""Tests of significance, intervals and similarity against values by hand."""
 
 import gzip
 import tracemalloc

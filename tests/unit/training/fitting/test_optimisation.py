@@ -20,8 +20,7 @@ from aragorn_training.tasks.pairs import hinge_loss, pairwise_loss
 
 
 def build_word_vectors():
-    """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common
-    component."""
+    """Build word vectors (20, 6): word i is of topic i % 4, and all have something common."""
     noise = np.random.default_rng(1).normal(0, 0.02, (20, 6))
     return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(
         np.float32

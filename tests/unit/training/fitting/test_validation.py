@@ -1,5 +1,4 @@
-"""Compare training lists, MarginMSE and validation metrics with hand-computed values; tests/golden
-tests the other losses."""
+"""Tests of training lists, MarginMSE and validation metrics against values by hand."""
 
 from math import log2
 

@@ -191,8 +191,7 @@ FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
 
 def simulate_scores(query_count):
-    """Simulate two arrays of scores (queries, 105): knrm ranks the positives high, gru ranks them
-    low."""
+    """Simulate scores (queries, 105): knrm ranks the positives high, gru low."""
     rng = np.random.default_rng(0)
     is_positive = np.arange(105) < 5
     knrm = rng.normal(size=(query_count, 105)) + 2 * is_positive

@@ -27,8 +27,7 @@ GRIDS = [name for name, provenance in PROVENANCES.items() if "grid" in provenanc
 
 
 def render_shipped_card(name, text):
-    """Render the card of a shipped checkpoint; the descriptions of its data are taken from the
-    shipped card, `text`."""
+    """Render a shipped checkpoint's card; its data are described as in `text`."""
     directory = CHECKPOINT_DIR / name
     values = {"provenance": PROVENANCES[name], "metrics": read_json(directory / METRICS)}
     if name in NETWORKS:

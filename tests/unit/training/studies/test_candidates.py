@@ -1,5 +1,4 @@
-"""Test the study of candidates on the sample, and training that logs the metrics with every pool
-and rule."""
+"""Test the study of candidates, and training that logs all pools and rules."""
 
 import pandas as pd
 import pytest

@@ -1,5 +1,4 @@
-"""Tests of the studies of conclusions' similarity and of the networks' rankings, as in Entezari
-2020."""
+"""Tests of the studies of similarity and rankings, as in Entezari 2020."""
 
 import json
 from dataclasses import replace

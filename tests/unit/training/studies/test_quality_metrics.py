@@ -1,5 +1,4 @@
-"""Tests of the quality metrics against hand-computed values and scipy, and of the length
-baseline."""
+"""Tests of quality metrics by hand and with scipy, and of the length baseline."""
 
 import numpy as np
 import pandas as pd

@@ -47,8 +47,7 @@ def test_sentences_are_indexed_in_order_of_occurrence():
 
 
 def build_pool(*pairs):
-    """Build the pool of gold pairs of one topic; the first sentences of all pairs precede the
-    second sentences."""
+    """Build the pool of gold pairs of one topic; all first sentences come first."""
     return sampling.SentencePool.from_pairs(
         pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"])
     )

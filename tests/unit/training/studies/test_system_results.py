@@ -1,5 +1,4 @@
-"""Tests of the results of all systems: nested cross-validation, held-out years, tables and
-significance."""
+"""Tests of the results of all systems: nested tuning, held-out years, tables."""
 
 import json
 
@@ -109,8 +108,7 @@ def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch):
 
 @pytest.fixture
 def study(judged_input, checkpoints_copy, tmp_path, make_retrieval):
-    """Write runs of three systems and qrels of two years, and return the command that tabulates the
-    systems."""
+    """Write runs of three systems and qrels of two years; return the study's command."""
     flags = [flag for name in ("dirichlet", "knrm", "bm25") for flag in ("--system", name)]
     inputs = ["-i", str(judged_input), "--checkpoints", str(checkpoints_copy), "--device", "cpu"]
     assert aragorn(["rank", *inputs, "-o", str(tmp_path / "runs"), *flags]) == 0

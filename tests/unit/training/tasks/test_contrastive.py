@@ -1,5 +1,4 @@
-"""Tests of the labels and losses of contrastive training and of distillation, and of the titles of
-distillation."""
+"""Tests of contrastive training and distillation: labels, losses and titles."""
 
 import gzip
 import json

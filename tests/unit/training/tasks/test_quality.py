@@ -23,8 +23,7 @@ TRAINING = TrainingSettings(
 
 
 def build_recipe(encoder, topic=True, **fields):
-    """Build a recipe of TFR-BERT initialised from `encoder`; `fields` override the settings of the
-    encoder."""
+    """Build a recipe of TFR-BERT; `fields` override the settings of its encoder."""
     settings = EncoderSettings(
         **{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields}
     )
@@ -35,8 +34,7 @@ def build_recipe(encoder, topic=True, **fields):
 
 
 def build_arguments(debates=6):
-    """Build debates of two topics each, in which the score of an argument is its number of `topic`
-    tokens."""
+    """Build debates of two topics; an argument's score is its number of `topic` tokens."""
     rng = np.random.default_rng(debates)
     rows = []
     for topic in range(2 * debates):
