@@ -304,6 +304,17 @@ def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
     assert opened.problems == []
 
 
+def test_printed_page_is_not_cut(opened):
+    opened.send("Emulation.setEmulatedMedia", media="print")
+    try:
+        opened.resize(700)  # about A4 without margins
+        assert opened.evaluate("document.querySelector('.results').scrollWidth") <= 700
+        widths = "[...document.querySelectorAll('.chart svg')].map(chart => chart.clientWidth)"
+        assert max(opened.evaluate(widths)) <= 700
+    finally:
+        opened.send("Emulation.setEmulatedMedia", media="")
+
+
 def test_table_is_sorted_by_a_click(opened):
     heading = "document.querySelectorAll('.results thead button')[{}]"
     names = "[...document.querySelectorAll('.results tbody th')].map(cell => cell.textContent)"
