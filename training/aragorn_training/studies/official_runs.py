@@ -58,7 +58,7 @@ class Options(StudyOptions, QrelsOptions, InputOptions):
         metavar="[NAME=]RUN",
         help="official TREC run (default name: file name without .txt, .gz etc.)",
     )
-    year: str = option(parse=str, help="year of the topics in systems_per_topic.csv")
+    year: str = option(metavar="YEAR", help="year of the topics in systems_per_topic.csv")
     results: Path = option(
         RESULTS, metavar="DIR", help="directory of systems_per_topic.csv, see `study results`"
     )
