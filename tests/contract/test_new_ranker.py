@@ -1,4 +1,5 @@
-"""The worked example of CONTRIBUTING.md, a new ranker, passes the tests of all rankers."""
+"""The worked examples of CONTRIBUTING.md: a new study runs, and a new ranker passes the tests of all
+rankers."""
 
 import os
 import re
@@ -42,6 +43,8 @@ def test_the_worked_example_passes_the_tests(tmp_path):
     [block] = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
     *commands, last = block.splitlines()
     assert last == "tests/run"
+    [study] = re.findall(r"`(aragorn-training study [^`]*)`", guide)
+    commands.append(study.replace("INPUT", "submission/aragorn/sample/input"))
     # Deselect tests of the other systems, which a new ranker does not change.
     selection = " or ".join(f"[{name} or {name}]" for name in {*SYSTEMS, *list_rankers()})
     flags = argv("-m pytest -q -p no:cacheprovider -m")
@@ -55,3 +58,5 @@ def test_the_worked_example_passes_the_tests(tmp_path):
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert (copy / "runs" / "aragorn-averaged.txt").read_text().split()[5] == "aragorn-averaged"
+    lengths = (copy / "work" / "results" / "topic_lengths.csv").read_text().splitlines()
+    assert lengths[:2] == ["qid,query,words", "1,Should zoos be abolished?,4"]

@@ -42,7 +42,9 @@ def index(options: IndexOptions) -> None:
         open_session(options, options.cache_dir, Path(), engine) as session,
         log_when_silent(),
     ):
-        collection = Collection(Dataset(*options.inputs, has_topics=False), session)
+        dataset = Dataset(*options.inputs, has_topics=False)
+        log.info("%s; %s", dataset.name, dataset.format_name)
+        collection = Collection(dataset, session)
         build_indexes(components, collection)
         n_documents = len(collection.documents.searchable_docnos)
     log.info("index of %s in %s", pluralise(n_documents, "document"), options.cache_dir)

@@ -13,7 +13,7 @@ from aragorn.progress import suppress_info
 from aragorn.storage.atomic_files import get_printable_name
 
 ARGS_ME = {"data": "args.me", "licence": "CC BY 4.0"}
-SAMPLE = {"data": "sample of Aragorn", "licence": "MIT"}
+SAMPLE = {"data": "Aragorn sample", "licence": "MIT"}
 UNKNOWN_LICENCE = "not stated"
 ARGUMENTS_PER_FILE = 1_000  # by which a corpus is recognised
 MAX_MISMATCHES = 0.01  # share of ids that may not be the hash of their text in args.me

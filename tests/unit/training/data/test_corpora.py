@@ -45,7 +45,7 @@ def test_sample_is_recognised_by_its_ids(tmp_path):
     (copy / "idebate.json").unlink()
     assert describe_corpus(find_corpus_files(copy)) == SAMPLE
     assert describe_dataset(Dataset(SAMPLE_INPUT)) == SAMPLE
-    assert format_credit(SAMPLE) == "sample of Aragorn arguments (MIT)"
+    assert format_credit(SAMPLE) == "Aragorn sample arguments (MIT)"
 
 
 @pytest.mark.parametrize(("mismatches", "is_args_me"), [(0, True), (2, True), (3, False)])
