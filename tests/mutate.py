@@ -49,7 +49,7 @@ def copy_checkout(directory):
     )
     for name in filter(None, listing.stdout.split("\0")):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, directory / name)
+        shutil.copy(ROOT / name, directory / name, follow_symlinks=False)
     (directory / ".venv").symlink_to(ROOT / ".venv")
 
 
@@ -79,27 +79,17 @@ def find_mirrored_tests(file):
 
 def find_failure(copy, tests):
     """Run tests in a copy of the checkout."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    settings = {"cwd": copy, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "timeout": TIMEOUT}
     try:
         process = subprocess.run(
-            [*PYTEST, *tests],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
+            [*PYTEST, *tests], **settings, capture_output=True, text=True, check=False
         )
     except subprocess.TimeoutExpired:
         return f"the limit of {TIMEOUT} s"
+    if process.returncode in PASSED:
+        return None
     failure = FAILURE.search(process.stdout)
-    return (
-        None
-        if process.returncode in PASSED
-        else failure[1]
-        if failure
-        else f"exit code {process.returncode} of pytest"
-    )
+    return failure[1] if failure else f"exit code {process.returncode} of pytest"
 
 
 def check_mutation(mutation, copy):

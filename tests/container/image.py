@@ -52,18 +52,8 @@ class Image:
         if library:
             build_args.append(f"{library.upper()}=yes")
         flags = [flag for argument in build_args for flag in ("--build-arg", argument)]
-        self._buildah(
-            "bud",
-            "--isolation",
-            "chroot",
-            "--network",
-            "host",
-            *mounts,
-            *flags,
-            "-t",
-            name,
-            str(ROOT),
-        )
+        options = ["--isolation=chroot", "--network=host"]
+        self._buildah("bud", *options, *mounts, *flags, "-t", name, str(ROOT))
         self.config = json.loads(self._buildah("inspect", "--type", "image", name))
         container = self._buildah("from", "--pull-never", name).strip()
         self.root = Path(self._buildah("mount", container).strip())
@@ -125,12 +115,8 @@ class Image:
         )
         # Allows pip to install packages, as in python:3.11-slim.
         (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()
-        for directory in (
-            "var/cache/apt",
-            "var/lib/apt/lists",
-            "usr/share/doc",
-            "usr/share/locale",
-        ):
+        unused = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale")
+        for directory in unused:
             shutil.rmtree(root / directory)
         container = self._buildah("from", "scratch").strip()
         self._buildah("add", "--quiet", container, str(root), "/")
@@ -138,13 +124,9 @@ class Image:
         shutil.rmtree(root)
 
     def _buildah(self, *arguments):
-        storage = [
-            "--root",
-            str(self._work_dir / "storage"),
-            "--runroot",
-            str(self._work_dir / "run"),
-        ]
-        return _run_command("buildah", *storage, "--storage-driver", "vfs", *arguments)
+        storage = ["--root", str(self._work_dir / "storage"), "--storage-driver", "vfs"]
+        run = ["--runroot", str(self._work_dir / "run")]
+        return _run_command("buildah", *storage, *run, *arguments)
 
 
 def _run_command(*command):

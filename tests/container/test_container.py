@@ -74,23 +74,14 @@ def read_runs(directory):
 def run_like_tira(image, system, input_dir, output, input_run=None):
     """Run a system's command with TIRA's variables, shell and mounts; return the log."""
     mounts = {"/tira-data/input": (input_dir, "ro"), "/tira-data/output": (output, "rw")}
-    environment = {
-        "inputDataset": "/tira-data/input",
-        "outputDir": "/tira-data/output",
-        "TIRA_DATASET_ID": "id",
-    }
-    environment |= {
-        "TIRA_INPUT_DATASET": environment["inputDataset"],
-        "TIRA_OUTPUT_DIR": environment["outputDir"],
-    }
+    environment = {"TIRA_DATASET_ID": "id"}
+    environment |= dict.fromkeys(("inputDataset", "TIRA_INPUT_DATASET"), "/tira-data/input")
+    environment |= dict.fromkeys(("outputDir", "TIRA_OUTPUT_DIR"), "/tira-data/output")
     if input_run:
-        mounts["/tira-data/input-run"], environment["inputRun"] = (
-            (input_run, "ro"),
-            "/tira-data/input-run",
-        )
-    code, log = image.run(
-        ["sh", "-c", f"sleep .1; {read_tira_commands()[system]}"], mounts, environment
-    )
+        environment["inputRun"] = "/tira-data/input-run"
+        mounts["/tira-data/input-run"] = (input_run, "ro")
+    command = ["sh", "-c", f"sleep .1; {read_tira_commands()[system]}"]
+    code, log = image.run(command, mounts, environment)
     assert code == 0, log
     return log
 
@@ -105,21 +96,11 @@ def test_image_labels_entry_point_and_contents(image):
     }
     assert (labels["version"], labels["revision"]) == (__version__, read_revision())
     for name in ("gcc", "cc", "g++", "clang", "ld", "as", "make", "rustc", "nvcc"):
-        assert not [
-            path for path in ("usr/bin", "usr/local/bin") if (image.root / path / name).exists()
-        ]
-    files = {path.name for path in (image.root / "aragorn").iterdir()}
-    locks = {f"requirements{name}.lock" for name in ("", "-cpu", "-cuda", "-ray", "-openvino")}
-    assert files == {
-        "LICENSE",
-        "THIRD-PARTY.md",
-        "licenses",
-        "run.sh",
-        "submission",
-        "checkpoints",
-        ".installed",
-        *locks,
-    }
+        assert not any((image.root / path / name).exists() for path in ("usr/bin", "usr/local/bin"))
+    expected = {f"requirements{name}.lock" for name in ("", "-cpu", "-cuda", "-ray", "-openvino")}
+    expected |= {"LICENSE", "THIRD-PARTY.md", "licenses", ".installed"}
+    expected |= {"run.sh", "submission", "checkpoints"}
+    assert {path.name for path in (image.root / "aragorn").iterdir()} == expected
     for package in ("ray", "openvino", "transformers", "sentence_transformers", "sklearn", "sympy"):
         assert not list(image.root.glob(f"usr/local/lib/python3*/*-packages/{package}"))
     assert image.measure_size() < MAX_IMAGE_BYTES

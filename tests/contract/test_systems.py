@@ -9,7 +9,6 @@ import pytest
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
-from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.component import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
@@ -170,11 +169,3 @@ def test_ensemble_ranks_the_top_100_of_each_member(retrieval):
         for ranking in (retrieval.rank(stage), tops)
     ]
     assert rankings[0] == rankings[1]
-
-
-def test_catalogue_needs_all_shipped_checkpoints():
-    parts = [part for system in SYSTEMS.values() for part in iter_components(system.stage)]
-    needed = {part.checkpoint for part in parts} - {None}
-    stored = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
-    assert len(stored) >= 25
-    assert stored <= needed

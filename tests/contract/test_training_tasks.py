@@ -110,18 +110,12 @@ def work(prepared_work_dir, corpus, tmp_path_factory):
     ):  # fmt: skip
         assert main(["prepare", *command, "--work-dir", str(work)]) == 0
     rng = np.random.default_rng(0)
-    rows = [
-        (
-            "fusion",
-            f"topic {n}",
-            f"topica{letter}",
-            f"d{n}-{i}",
-            f"fillera {'topicab ' * i}",
-            rng.normal(i),
-        )
-        for n, letter in enumerate("abcdefghijab")
-        for i in range(8)
-    ]
+    rows = []
+    for n, letter in enumerate("abcdefghijab"):
+        names = ("fusion", f"topic {n}", f"topica{letter}")
+        rows += [
+            (*names, f"d{n}-{i}", f"fillera {'topicab ' * i}", rng.normal(i)) for i in range(8)
+        ]
     store = RecordedFiles(
         get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}, **ARGS_ME}
     )

@@ -14,19 +14,14 @@ from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES
 from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS, format_evaluation
-from tests.conftest import argv, make_argument
+from tests.conftest import argv, format_run_lines, make_argument
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 DOCUMENTS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # in rank order; x, y and z are unjudged
 
 
 def format_lines(documents=DOCUMENTS):
-    """Format a run of documents by topic, in the order of ranks."""
-    return "".join(
-        f"{qid} Q0 {docno} {rank} {-rank} t\n"
-        for qid, docnos in documents.items()
-        for rank, docno in enumerate(docnos, 1)
-    )
+    return format_run_lines(documents)
 
 
 GRADES = {  # qrels; their grades; part of the log

@@ -73,17 +73,10 @@ def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project
         f"[global]\nrequire-virtualenv = true\n[install]\nuser = true\ntarget = {elsewhere}\n"
         "dry-run = true\nno-binary = :all:\n"
     )
-    settings = {
-        "PIP_USER": "1",
-        "PIP_TARGET": str(elsewhere),
-        "PIP_PYTHON": "/nowhere/python",
-        "PIP_PLATFORM": "win32",
-        "PIP_DRY_RUN": "1",
-        "PIP_VERSION": "1",
-        "PIP_REQUIRE_VIRTUALENV": "1",
-        "PIP_CONFIG_FILE": str(configuration),
-        "PYTHONPATH": str(elsewhere),
-    }
+    flags = ("PIP_USER", "PIP_DRY_RUN", "PIP_VERSION", "PIP_REQUIRE_VIRTUALENV")
+    settings = dict.fromkeys(flags, "1") | {"PIP_CONFIG_FILE": str(configuration)}
+    settings |= dict.fromkeys(("PIP_TARGET", "PYTHONPATH"), str(elsewhere))
+    settings |= {"PIP_PYTHON": "/nowhere/python", "PIP_PLATFORM": "win32"}
     processes = [start(project, **settings) for _ in range(2)]
     outcomes = [(*process.communicate(), process.returncode) for process in processes]
     python = str(project / ".venv" / "bin" / "python")

@@ -55,14 +55,11 @@ def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet):
 def test_experiment_caches_the_first_stage(dirichlet):
     candidates = dirichlet % 5
     top = candidates.transform(QUERIES).groupby("qid").head(1)[["qid", "docno"]]
-    results = pt.Experiment(
-        [candidates, candidates >> Reranker("knrm", SAMPLE)],
-        QUERIES,
-        top.assign(label=1),
-        [pt.measures.RR, pt.measures.nDCG @ 5],
-        names=["dirichlet", "knrm"],
-        plan="tree",
-    ).set_index("name")
+    pipelines = [candidates, candidates >> Reranker("knrm", SAMPLE)]
+    measures = [pt.measures.RR, pt.measures.nDCG @ 5]
+    options = {"names": ["dirichlet", "knrm"], "plan": "tree"}
+    table = pt.Experiment(pipelines, QUERIES, top.assign(label=1), measures, **options)
+    results = table.set_index("name")
     assert results.loc["dirichlet"].tolist() == [1.0, 1.0]
     assert 0 < results.loc["knrm", "RR"] < 1
 

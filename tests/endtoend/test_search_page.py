@@ -95,33 +95,16 @@ def test_no_scripts_and_no_external_resources(fetch):
 
 def test_other_hosts_methods_and_paths_are_rejected(fetch, server):
     port = server.server_port
-    for host in (
-        f"127.0.0.1:{port}",
-        f"localhost:{port}",
-        "localhost:9000",
-        "LOCALHOST",
-        "127.0.0.2:1",
-        "[::1]:80",
-    ):
-        expected = (host, 200, 200)
-        assert (
-            host,
-            fetch(Host=host)[0],
-            fetch(f"http://{host}", Host="evil.example")[0],
-        ) == expected
+    ours = [f"127.0.0.1:{port}", f"localhost:{port}", "localhost:9000", "LOCALHOST"]
+    for host in (*ours, "127.0.0.2:1", "[::1]:80"):
+        statuses = fetch(Host=host)[0], fetch(f"http://{host}", Host="evil.example")[0]
+        assert (host, *statuses) == (host, 200, 200)
         assert "zoos" in fetch(f"HTTP://{host}{build_url()}")[2]
         assert fetch(f"http://{host}/style.css")[1]["Content-Type"].startswith("text/css")
-    for host in (
-        f"evil.example:{port}",
-        f"localhost.evil.example:{port}",
-        "127.0.0.1.evil.example",
-        "x@localhost",
-        "",
-    ):
-        for status, _, text in (
-            fetch(build_url(), Host=host),
-            fetch(f"http://{host}{build_url()}"),
-        ):
+    others = [f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example"]
+    for host in (*others, "x@localhost", ""):
+        responses = fetch(build_url(), Host=host), fetch(f"http://{host}{build_url()}")
+        for status, _, text in responses:
             assert (host, status, "zoos" in text) == (host, 421, False)
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.putrequest("GET", "/", skip_host=True)

@@ -64,17 +64,9 @@ def test_tables_hold_arguments_and_their_negatives(prepared_work_dir):
             negatives
         }
     statistics = json.loads((prepared_work_dir / "statistics.json").read_text())
-    expected = {
-        "arguments": 575,
-        "train arguments": 450,
-        "validation arguments": 125,
-        "validation queries": 25,
-    }
-    expected |= {
-        "vocabulary of conclusions": 50,
-        "vocabulary of premises": 70,
-        "median words per premise": 20.0,
-    }
+    expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125}
+    expected |= {"validation queries": 25, "median words per premise": 20.0}
+    expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70}
     assert {name: statistics[name] for name in expected} == expected
     # bars and anti-aliased text
     assert count_colours((prepared_work_dir / "premise-lengths.png").read_bytes()) > 50
@@ -180,14 +172,14 @@ def test_unsuitable_vector_files_are_refused(line, message, work_dir, tmp_path, 
     ("old", "new", "code", "message"),
     [
         ("= 20", "= 30", 2, "network.dimensions is 30, but the word vectors have 20"),
-        ("= 20", "= 20\nkernels = 1", 2, "cannot build knrm from [network]"),
+        ("= 20", "= 20\nkernels = 1", 2, "network.kernels: Expected `int` >= 2"),
         (
             "= 0.01",
             "= 0.01\nl1_weight = 0.02",
             2,
             "knrm has no latent vectors; remove training.l1_weight",
         ),
-        ("= 0.01", "= 1e20\nmax_steps = 2", 7, "step 2: the loss is"),
+        ("= 0.01", "= 9e8\nmax_steps = 2", 7, "step 2: all validation scores are equal"),
     ],
 )
 def test_unsuitable_recipes_fail(old, new, code, message, fit, work_dir, assert_fails):
@@ -198,10 +190,15 @@ def test_unsuitable_recipes_fail(old, new, code, message, fit, work_dir, assert_
     assert not (work_dir / "checkpoints").exists()
 
 
+def test_infinite_loss_stops_training(fit, monkeypatch, assert_fails):
+    monkeypatch.setattr("aragorn_training.fitting.training_loop.take_step", lambda *_: np.inf)
+    assert_fails(7, "step 1: the loss is inf", *fit(ONE_EPOCH))
+
+
 def test_other_directories_are_not_replaced(fit, tmp_path, assert_fails):
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
-    message = "not a checkpoint directory; choose another --output"
+    message = "not a checkpoint directory; move it away or choose another --output"
     assert_fails(5, message, *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
     assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
 

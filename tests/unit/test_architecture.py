@@ -7,43 +7,32 @@ from graphlib import TopologicalSorter
 from tests.conftest import ROOT
 
 SOURCE_DIRS = {"aragorn": ROOT / "submission", "aragorn_training": ROOT / "training"}
-# a package may import from the layers above its own in this list; aragorn never imports
-# aragorn_training
-LAYERS = [
-    ["aragorn"],
-    ["aragorn/storage", "aragorn/text"],
-    [
-        "aragorn/io",
-        "aragorn/engine",
-        "aragorn/models",
-        "aragorn_training",
-        "aragorn_training/data/datasets",
-    ],
-    [
-        "aragorn/models/taggers",
-        "aragorn/models/rankers",
-        "aragorn_training/cards",
-        "aragorn_training/evaluation",
-    ],
-    ["aragorn/inference", "aragorn/verbs"],
-    ["aragorn/index"],
-    ["aragorn/pipeline"],
-    ["aragorn/systems"],
-    ["aragorn/output", "aragorn/search", "aragorn_training/data"],
-    ["aragorn's commands", "aragorn_training/fitting"],
-    ["aragorn_training/options"],
-    ["aragorn_training/fusion", "aragorn_training/sbert", "aragorn_training/tuning"],
-    ["aragorn_training/studies/augmented_sbert", "aragorn_training/tasks"],
-    ["aragorn_training/report", "aragorn_training/studies/argument_quality"],
-    ["aragorn_training/studies/results"],
-    ["aragorn_training/studies"],
-    ["aragorn_training's commands"],
-]
-LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
-STORAGE = {
-    "cache",
-    "versions",
-}  # modules of aragorn that belong to the layer of its package storage
+# a package may import from the layers above its own; aragorn never imports aragorn_training
+LAYERS = """
+aragorn
+aragorn/storage, aragorn/text
+aragorn/io, aragorn/engine, aragorn/models, aragorn_training, aragorn_training/data/datasets
+aragorn/models/taggers, aragorn/models/rankers, aragorn_training/cards, aragorn_training/evaluation
+aragorn/inference, aragorn/verbs
+aragorn/index
+aragorn/pipeline
+aragorn/systems
+aragorn/output, aragorn/search, aragorn_training/data
+aragorn's commands, aragorn_training/fitting
+aragorn_training/options
+aragorn_training/fusion, aragorn_training/sbert, aragorn_training/tuning
+aragorn_training/studies/augmented_sbert, aragorn_training/tasks
+aragorn_training/report, aragorn_training/studies/argument_quality
+aragorn_training/studies/results
+aragorn_training/studies
+aragorn_training's commands
+"""
+LAYER_BY_PACKAGE = {
+    package: layer
+    for layer, packages in enumerate(LAYERS.strip().splitlines())
+    for package in packages.split(", ")
+}
+STORAGE = {"cache", "versions"}  # modules in the layer of the package storage
 COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain", "pyterrier"}  # or front ends
 IMPORTERS = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),

@@ -28,9 +28,8 @@ def test_unprintable_characters_are_escaped(text, escaped):
     assert escape_unprintable(text) == escaped
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+COMMANDS = {
+    aragorn: [
         ["rank", "-i", FORGED, "-o", "out"],
         ["rank", "-o", "out", "--system", FORGED],
         ["rank", "-o", "out", f"--{FORGED}"],
@@ -43,14 +42,7 @@ def test_unprintable_characters_are_escaped(text, escaped):
         ["systems", FORGED],
         [FORGED],
     ],
-)
-def test_names_forge_no_message(command, tmp_path, monkeypatch, capsys):
-    check_output(aragorn, command, tmp_path, monkeypatch, capsys)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
+    training: [
         ["fit", FORGED],
         ["tune", f"{FORGED}.toml"],
         ["fuse", FORGED],
@@ -59,13 +51,13 @@ def test_names_forge_no_message(command, tmp_path, monkeypatch, capsys):
         ["study", FORGED],
         [FORGED],
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("main", "command"), [(main, words) for main in COMMANDS for words in COMMANDS[main]]
 )
-def test_names_forge_no_message_of_training(command, tmp_path, monkeypatch, capsys):
-    check_output(training, command, tmp_path, monkeypatch, capsys)
-
-
-def check_output(main, command, tmp_path, monkeypatch, capsys):
-    """Check that all lines that a command prints are printable and none is the forged one."""
+def test_names_forge_no_message(main, command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     try:
         code = main(command)

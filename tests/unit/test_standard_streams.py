@@ -11,14 +11,8 @@ from tests.conftest import ROOT, SAMPLE
 
 QRELS = SAMPLE.parent / "sample.qrels"
 RUN = "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n"
-PRINTING = (
-    "systems",
-    "--help",
-    "search --system bm25 zoos",
-    "search --json --system bm25 zoos",
-    "evaluate",
-    "tune --help",
-)
+SEARCHES = ("search --system bm25 zoos", "search --json --system bm25 zoos")
+PRINTING = ("systems", "--help", *SEARCHES, "evaluate", "tune --help")
 
 
 def run(command, tmp_path):

@@ -123,16 +123,10 @@ def checkpoint():
 
 def enrich(checkpoint, directory, count=600):
     """Enrich the first `count` documents, and return the loader of their frequencies."""
-    store = Parts(directory)
-    text_of = dict(zip(DOCNOS, TEXTS, strict=True))
-    return enrich_collection(
-        DOCNOS[:count],
-        lambda docnos: [text_of[d] for d in docnos],
-        checkpoint,
-        CPU,
-        store,
-        LOCAL_ENGINE,
-    )
+    texts = dict(zip(DOCNOS, TEXTS, strict=True))
+    read = lambda docnos: [texts[docno] for docno in docnos]  # noqa: E731
+    parts = Parts(directory)
+    return enrich_collection(DOCNOS[:count], read, checkpoint, CPU, parts, LOCAL_ENGINE)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])
@@ -164,13 +158,9 @@ def test_index_sums_passage_frequencies(checkpoint, tmp_path):
     def build(settings):
         directory = tmp_path / settings.stemmer
         directory.mkdir()
-        build_term_index(
-            directory,
-            DOCNOS,
-            build_text_lookup(COLLECTION),
-            settings,
-            enrich(checkpoint, tmp_path / "enriched"),
-        )
+        frequencies = enrich(checkpoint, tmp_path / "enriched")
+        lookup = build_text_lookup(COLLECTION)
+        build_term_index(directory, DOCNOS, lookup, settings, frequencies)
         return TermIndex(directory, settings)
 
     index = build(IndexSettings(stemmer="porter"))

@@ -89,14 +89,8 @@ def test_undecodable_names_are_written_escaped(tmp_path, capsys, caplog):
     )
     tables = tmp_path / "t\udcff"
     directory = str(files)
-    flags = [
-        "-o",
-        str(tables),
-        "--baseline",
-        "t-\udcf6",
-        *(str(files / f"{name}.txt") for name in names),
-    ]
-    assert main(["evaluate", "--qrels", str(files / "q\udcfc.qrels"), *flags]) == 0
+    flags = ["--qrels", files / "q\udcfc.qrels", "-o", tables, "--baseline", "t-\udcf6"]
+    assert_runs(main, "evaluate", *flags, *(files / f"{name}.txt" for name in names))
     assert r"q\xfc,t-M\xfcller," in (tables / "means.csv").read_text()
     assert r"better or worse than t-\xf6" in capsys.readouterr().out
     assert main(["overlap", directory]) == 0

@@ -70,14 +70,9 @@ def test_results_are_in_order_and_calls_resume_after_an_error(tmp_path, processe
 
 def test_results_depend_on_key_and_argument(tmp_path):
     for key, n_calls in (("a", 4), ("b", 8), ("a", 8)):
-        arrays = map_cached(
-            partial(square_array, tmp_path / "log"),
-            NUMBERS,
-            tmp_path,
-            name="arrays",
-            key=key,
-            result_type=np.ndarray,
-        )
+        function = partial(square_array, tmp_path / "log")
+        settings = {"name": "arrays", "key": key, "result_type": np.ndarray}
+        arrays = map_cached(function, NUMBERS, tmp_path, **settings)
         assert [array.tobytes() for array in arrays.values()] == [
             np.array([value**2, np.nan], np.float32).tobytes() for value in NUMBERS
         ]

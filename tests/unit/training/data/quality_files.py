@@ -65,21 +65,9 @@ def write_webis(directory, topics=6, arguments=8):
         for text in range(arguments):
             value = -4.0 if text == 0 else text / 2
             dialectical = -value if text else value
-            row = (
-                topic,
-                text,
-                7,
-                build_argument(rng, text),
-                value,
-                text > 0,
-                value,
-                value,
-                dialectical,
-                9,
-                True,
-                value,
-            )
-            texts.append(tuple(map(str, row)))
+            words = build_argument(rng, text)
+            qualities = (value, text > 0, value, value, dialectical, 9, True, value)
+            texts.append(tuple(map(str, (topic, text, 7, words, *qualities))))
         for model in ("BM25", "DPH", "DirichletLM"):
             order = rng.permutation(arguments)
             ranking += [

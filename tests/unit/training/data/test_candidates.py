@@ -68,17 +68,13 @@ SPLITS = {"validation": {"aaaa": "a", "aabb": "b"}, "train": {"aaab": "c", "zzzz
 def tiny_work_dir(tmp_path, monkeypatch):
     """Write tables of two validation and two training conclusions with five premises."""
     for split, letters in SPLITS.items():
-        rows = [
-            (
-                f"{letter}{n}",
-                f"{text}!",
-                text,
-                f"{letter}{n} word",
-                [f"{'a' if letter == 'b' else 'b'}{(n + 1) % 5}"],
-            )
-            for text, letter in letters.items()
-            for n in range(5)
-        ]
+        rows = []
+        for text, letter in letters.items():
+            other = "a" if letter == "b" else "b"
+            names = [(f"{letter}{n}", [f"{other}{(n + 1) % 5}"]) for n in range(5)]
+            rows += [
+                (docno, f"{text}!", text, f"{docno} word", negatives) for docno, negatives in names
+            ]
         columns = ["docno", "conclusion", "normalised_conclusion", "premise", "negatives"]
         pd.DataFrame(rows, columns=columns).to_parquet(tmp_path / f"{split}.words.parquet")
     monkeypatch.setattr(pair_tables, "CANDIDATES_PER_QUERY", 10)
