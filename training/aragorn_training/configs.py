@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 
 from aragorn.errors import UsageError, abbreviate, suggest
+from aragorn.storage.atomic_files import read_regular
 
 T = TypeVar("T")
 Kind = Literal["recipe", "grid", "fusion", "plan"]
@@ -38,7 +39,7 @@ def read(kind: Kind, name: str) -> tuple[Path, dict[str, Any]]:
     missing or no TOML."""
     path = find(kind, name)
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        return path, tomllib.loads(read_regular(path).decode())
     except FileNotFoundError:
         hint = suggest(name, list_names(kind))
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {hint}") from None

@@ -30,7 +30,7 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[bool]:
         OutputError: If the directory cannot be opened, or another process holds a conflicting lock.
     """
     try:
-        descriptor = os.open(directory, os.O_RDONLY)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise build_unwritable_directory_error(directory, error) from None
     with ExitStack() as stack:

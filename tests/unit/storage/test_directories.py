@@ -170,11 +170,13 @@ def test_file_systems_without_locks_are_used_with_a_warning(code, tmp_path, monk
 def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path):
     with pytest.raises(BlockingIOError), lock_directory(tmp_path):
         raise BlockingIOError  # like the error of an unavailable lock
-    with (
-        pytest.raises(OutputError, match="not a writable directory"),
-        lock_directory(tmp_path / "nowhere"),
-    ):
-        pass
+    os.mkfifo(tmp_path / "fifo")  # opening it would wait for a writer
+    for name in ("nowhere", "fifo"):
+        with (
+            pytest.raises(OutputError, match="not a writable directory"),
+            lock_directory(tmp_path / name),
+        ):
+            pass
 
 
 @pytest.fixture

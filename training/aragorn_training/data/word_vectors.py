@@ -19,6 +19,7 @@ import safetensors.numpy
 
 from aragorn.errors import InputError
 from aragorn.progress import track_weighted
+from aragorn.storage.atomic_files import open_regular
 from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation, surface_tokens
@@ -220,7 +221,7 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
     from gensim.models.keyedvectors import KeyedVectors
 
     try:
-        with vectors_file.open("rb") as stream:
+        with open_regular(vectors_file) as stream:
             header = stream.readline().split()
         is_binary = vectors_file.suffix == ".bin"
         has_no_header = not is_binary and len(header) != 2  # GloVe text files have no header

@@ -3,14 +3,14 @@ text and CSV."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, suggest
-from aragorn.storage.atomic_files import create_directory, write_atomic
+from aragorn.storage.atomic_files import create_directory, read_regular, write_atomic
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
     ALPHA,
@@ -200,7 +200,7 @@ def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.Dat
     if not file.exists():
         return pd.DataFrame()
     try:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+        table = pd.read_csv(BytesIO(read_regular(file)), dtype=str, keep_default_na=False)
         return table[~table[column].isin(names)]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(

@@ -1,5 +1,6 @@
 """Test shipped and invalid recipes, and the schedule of steps, validations and learning rates."""
 
+import os
 import re
 
 import numpy as np
@@ -97,6 +98,12 @@ def test_invalid_recipes_are_refused(tmp_path, text, message):
     (tmp_path / "mine.toml").write_text(text or "")
     with pytest.raises(UsageError, match=re.escape(message)):
         load_recipe("knmr" if text is None else str(tmp_path / "mine.toml"))
+
+
+def test_recipe_that_is_a_fifo_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "mine.toml")
+    with pytest.raises(UsageError, match=r"mine.toml: cannot be read as TOML \(.*a FIFO; expected"):
+        load_recipe(str(tmp_path / "mine.toml"))
 
 
 def build_schedule(**training):
