@@ -1,14 +1,17 @@
 """Normalise Unicode, conclusions, queries and premises (Entezari 2020, section 3.2)."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
-
-import inflect
+from typing import TYPE_CHECKING, TypeVar
 
 from aragorn.paths import STOP_WORDS_FILE
+
+if TYPE_CHECKING:
+    import inflect
 
 VERSION = 1  # of normalised texts
 
@@ -86,7 +89,6 @@ def _name_punctuation(character: str) -> str:
 
 
 _TYPOGRAPHIC_TO_ASCII = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 look-alikes are intended
-_INFLECT = inflect.engine()
 _REMOVE_PUNCTUATION = _PunctuationTranslation(
     lambda character: "" if character in APOSTROPHES else " "
 )
@@ -181,9 +183,18 @@ def _spell_digits(text: str) -> str:
 
 
 @cache
+def _create_engine() -> inflect.engine:
+    import inflect  # here, because the import would slow down every command
+
+    return inflect.engine()
+
+
+@cache
 def _spell_number(digits: str) -> str:
+    from inflect import NumOutOfRangeError
+
     try:
-        words = _INFLECT.number_to_words(digits, andword="")
-    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # number too large
+        words = _create_engine().number_to_words(digits, andword="")
+    except (IndexError, ValueError, NumOutOfRangeError):  # number too large
         return NUMBER_TOKEN
     return str(words).replace("-", " ").replace(",", "")
