@@ -22,6 +22,8 @@ READ_FIXES = {
     errno.ENOENT: "check the path, or the target if it is a link",
     errno.ENOTDIR: "use the directory that contains it, or unpack the archive",
     errno.EINVAL: "choose another file",
+    errno.ELOOP: "check the links in the path",
+    errno.ENAMETOOLONG: "shorten the path",
 }
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # what the system refuses whatever the code does; other errors may be those of the code

@@ -9,8 +9,8 @@ from tests.conftest import format_run_lines, make_argument
 from tests.contract.input_files import touche, write_files
 
 COMMANDS = {  # arguments; two of its files
-    "evaluate": ("evaluate a-x.txt b-y.txt --baseline a-x --qrels q -o out", "per_topic.csv", "significance.csv"),
-    "compare": ("compare a-x.txt b-y.txt --qrels q -o out", "topics.csv", "measures.csv"),
+    "evaluate": ("evaluate a-x.txt --qrels q -o out", "means.csv", "per_topic.csv"),
+    "compare": ("compare a-x.txt b-y.txt -o out", "topics.csv", "moves.csv"),
     "overlap": ("overlap . -o out", "jaccard.csv", "jaccard.png"),
     "report": ("report . -i in --qrels q --baseline x -o out/report.html", "report.html", "report.html"),
     "check": ("check -i in --no-checkpoints --mismatched-ids out/ids", "ids", "ids"),

@@ -125,6 +125,19 @@ def test_cross_validation_selects_on_the_other_folds():
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
         ("[model", "cannot be read as TOML"),
+        (
+            "[index]\n[model]\nname = 'bm25'",
+            "no list of values; list each value",
+        ),
+        (
+            "[index]\n[model]\nname = 'bm25'\nk1 = []",
+            "0 combinations of values; expected 1 to 100,000",
+        ),
+        (
+            f"[index]\n[model]\nname = 'bm25'\nk1 = {[1] * 1000}\nb = {[1] * 1000}",
+            "1,000,000 combinations of values; expected",
+        ),
+        ("[index]\n[model]\nname = 'bm25'\nk1 = [1, 1.0]", "repeated values; list each value"),
     ],
 )
 def test_invalid_grids_are_rejected(grid, message, tune, tmp_path, assert_fails):

@@ -72,6 +72,7 @@ def test_grid_points_are_selected_by_headline_measures_or_average_precision():
     ("bm25-b0.4", "bm25-b0.4"), ("runs/bm25-b0.75", "bm25-b0.75"), ("input.BM25.gz", "input.BM25"), ("v1.2.txt", "v1.2"),
     ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
     ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
+    (f"{'v' * 300}=run.txt", "v" * 300),
 ])  # fmt: skip
 def test_names_keep_dots_and_escape_bytes(text, name, tmp_path, monkeypatch):
     (tmp_path / "work.d").mkdir()

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn import __version__
-from aragorn.errors import InputError
+from aragorn.errors import InputError, UsageError
 from aragorn.index import inverted, lexical, weighting
 from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import search
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 
 # cached per point and topic
 STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25", "nDCG(judged_only=True)@25", BPREF, JUDGED)
+MAX_POINTS = 100_000
 TIE_BREAKER = AP  # breaks ties; remaining ties go to the earlier point
 
 
@@ -79,11 +81,18 @@ def load_grid(name: str) -> Grid:
         for key, value in settings.items()
         if isinstance(value, list)
     }
+    n_points = math.prod(map(len, axes.values()))
+    if not 1 <= n_points <= MAX_POINTS:
+        expected = f"expected 1 to {MAX_POINTS:,}"
+        raise UsageError(f"{path}: {n_points:,} combinations of values; {expected}")
     choices = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     points = [
         configs.convert(path, _choose_point(tables, choice), LexicalParameters)
         for choice in choices
     ]
+    if not axes or len({*points}) < len(points):
+        problem = "repeated values" if axes else "no list of values"
+        raise UsageError(f"{path}: {problem}; list each value of a parameter once")
     return Grid(axes, points)
 
 
