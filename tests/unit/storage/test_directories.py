@@ -22,6 +22,14 @@ from aragorn.storage.recorded_files import MANIFEST, RecordedFiles, open_run_dir
 from tests.conftest import ROOT, run_process
 
 
+@pytest.fixture(autouse=True)
+def default_hang_up():
+    """Let processes that tests start react to a hang-up, even if the suite runs under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
 @pytest.fixture
 def no_tempdir(tmp_path, monkeypatch):
     """Simulate a system without a temporary directory."""
