@@ -124,7 +124,7 @@ def _write_runs(
         }
         names = [f"{tag}.txt" for tag in tags.values()]
         run_files = RunFiles(options.output_dir, settings, names, options.overwrite)
-        previous_entries = load_run_entries(options.output_dir, options.overwrite)
+        previous_tag, previous_entries = load_run_entries(options.output_dir, options.overwrite)
         entries = {
             tag: entry for tag, entry in previous_entries.items() if f"{tag}.txt" in run_files
         }
@@ -142,7 +142,10 @@ def _write_runs(
                     depth,
                     outcome.n_omitted,
                 )
-        if entries != previous_entries:
+        is_written = any(
+            outcome.error is None and not outcome.is_up_to_date for outcome in outcomes
+        )
+        if is_written or (tags[primary], entries) != (previous_tag, previous_entries):
             write_ir_metadata(options, tags[primary], primary, entries, dataset, collection)
     return outcomes
 

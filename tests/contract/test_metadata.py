@@ -139,6 +139,17 @@ def test_metadata_is_merged_unless_the_input_changes(
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
 
 
+def test_metadata_follow_the_primary_run_and_runs_written_again(command, tmp_path):
+    output = tmp_path / "out"
+    for system in ("bm25", "knrm", "bm25"):
+        assert main([*command, "--system", system]) == 0
+        metadata = read_metadata(output)
+        assert (metadata["tag"], metadata["method"]["name"]) == (f"me-{system}", f"me-{system}")
+    (output / "me-bm25.txt").unlink()
+    assert main([*command, "--system", "bm25", "--quiet"]) == 0
+    assert read_metadata(output)["implementation"]["executable"]["cmd"].endswith("--quiet")
+
+
 def test_metadata_of_an_input_run(command, corpus_with_topics, tmp_path):
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
     systems = [

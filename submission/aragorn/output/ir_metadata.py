@@ -143,15 +143,17 @@ def build_run_entry(
     return entry
 
 
-def load_run_entries(directory: Path, overwrite: bool) -> dict[str, dict[str, Any]]:
-    """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing.
+def load_run_entries(directory: Path, overwrite: bool) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Load the tag of run.txt and the entries of the runs by tag from an existing ir-metadata.yml;
+    return "" and {} if it is missing.
 
     Raises:
-        OutputError: If `rank` did not write the file, and `overwrite` is false; else return {}.
+        OutputError: If `rank` did not write the file, and `overwrite` is false; else return "" and
+            {}.
     """
     file = directory / METADATA_FILE
     if not os.path.lexists(file):
-        return {}
+        return "", {}
     try:
         content = yaml.safe_load(read_regular(file).decode())
         # not in the files of other programs
@@ -159,7 +161,8 @@ def load_run_entries(directory: Path, overwrite: bool) -> dict[str, dict[str, An
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
         # raises ValidationError, a ValueError, if invalid
         msgspec.convert(entries, list[_StoredEntry])
-        return {entry.pop("name"): entry for entry in entries}
+        tag = msgspec.convert(content["tag"], str)
+        return tag, {entry.pop("name"): entry for entry in entries}
     except (
         OSError,
         ValueError,
@@ -170,7 +173,7 @@ def load_run_entries(directory: Path, overwrite: bool) -> dict[str, dict[str, An
         AttributeError,
     ):
         if overwrite:
-            return {}
+            return "", {}
         fix = "choose another --output or pass --overwrite, which replaces it"
         raise OutputError(f"{file}: not written by `rank`, or damaged; {fix}") from None
 
