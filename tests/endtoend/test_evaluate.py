@@ -12,8 +12,14 @@ from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
-from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES
-from aragorn_training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS, format_evaluation
+from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
+from aragorn_training.evaluation.tables import (
+    ALL_TOPICS,
+    COMMON_TOPICS,
+    format_evaluation,
+    tabulate_means,
+)
+from aragorn_training.report.results import Evaluation
 from tests.conftest import argv, format_run_lines, make_argument
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
@@ -231,6 +237,24 @@ def test_significant_differences_and_best_means_are_marked():
     tests["p_randomisation_holm"] = 0.01
     assert "| c | 0.300▼ [0.1" in format_evaluation(means, tests, ["AP"], "markdown")
     assert "\033[1m0.700\033[0m▲" in format_evaluation(means, tests, ["AP"], "terminal")
+
+
+def test_table_and_report_count_topics_without_a_value_as_0_in_their_order():
+    columns = {"none": [], "one": [1.0], "many": [0.5] * 4, "best": [0.8] * 3}  # of 4 topics
+    topics = list("1234")
+    values = {
+        name: pd.DataFrame(0.0, topics, ALL_MEASURES).assign(
+            **{TOUCHE_NDCG: pd.Series(column, topics[: len(column)], float)}
+        )
+        for name, column in columns.items()
+    }
+    text = format_evaluation(tabulate_means({"q": values}), None, [TOUCHE_NDCG], "markdown")
+    expected = ["best", "many", "one", "none"]
+    assert [line.split()[1] for line in text.splitlines()[-4:]] == expected
+    evaluation = Evaluation("q", pd.DataFrame(), values, "one")
+    assert evaluation.sort_systems(["other", *columns]) == [*expected, "other"]
+    orders = [evaluation.rows[name]["cells"][0]["order"] for name in expected]
+    assert orders == pytest.approx([0.6, 0.5, 0.25, 0])
 
 
 def test_all_measures_are_shown_or_written(tmp_path, monkeypatch, capsys):

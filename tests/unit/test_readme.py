@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -151,8 +152,9 @@ def test_systems_and_official_runs_are_sorted_by_their_means(year, n_topics, n_o
     assert [row[1:3] for row in rows].count(["official run", "submitted"]) == n_official
     n_systems = pd.read_csv(RESULTS / "systems_per_topic.csv")["system"].nunique()
     assert len(rows) == n_systems + n_official
-    keys = [(int(row[4]) < n_topics, -float(re.findall(r"0\.\d+", row[3])[0])) for row in rows]
-    assert keys == sorted(keys)
+    # topics without a value count as 0; means are rounded
+    sums = [int(row[4]) * float(re.findall(r"0\.\d+", row[3])[0]) for row in rows]
+    assert all(second <= first + 0.001 * n_topics for first, second in pairwise(sums))
 
 
 @pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),

@@ -28,7 +28,8 @@ difference: mean of b - a over n topics, with its 95 % bootstrap interval from l
 p: paired two-sided randomisation test, not corrected; if p ≥ .05, the difference may be chance
 better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
 EVALUATION_LEGEND = (
-    "best first by {}; bold: best mean; brackets: 95 % bootstrap interval; n: topics with a value"
+    "best first by {}, where topics without a value count as 0; means are over the n topics with a "
+    "value; bold: best mean; brackets: 95 % bootstrap interval"
 )
 TEST_LEGEND = (
     "\n▲ ▼: significantly better or worse than {} (two-sided paired randomisation test, Holm over "

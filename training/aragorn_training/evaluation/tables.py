@@ -117,8 +117,8 @@ def format_evaluation(
     """Format means and, if any, tests, as `tabulate_means` and `tabulate_significance` do.
 
     Formats `csv` and `json` have one row per qrels, run, topic set and measure. The others have one
-    table per qrels and one row per run, best first by the first measure, whose interval is given;
-    the best means are bold, and ▲ and ▼ mark significant differences from the baseline.
+    table per qrels and one row per run, see `order_best_first`, with the interval of the first
+    measure; the best means are bold, and ▲ and ▼ mark significant differences from the baseline.
     """
     table = means.reset_index()
     table = table[table["measure"].isin(measures)]
@@ -135,6 +135,16 @@ def format_evaluation(
         cells = _build_cells(rows.copy(), measures, STYLES[format_name])
         sections.append(f"{qrels}, {rows['n_topics'].max()} topics\n{_render(cells, format_name)}")
     return "\n\n".join(sections)
+
+
+def order_best_first(means: pd.Series, n_topics: pd.Series) -> np.ndarray:
+    """Return the positions of runs in the order of tables, best first; equal runs keep their order.
+
+    The order is that of the means over all topics, where those without a value count as 0, so that
+    no run gains by topics without a value. For `n_topics`, see `tabulate_means`.
+    """
+    sums = (means * n_topics).fillna(0.0)  # in the order of these means
+    return np.argsort(-sums.round(9).to_numpy(float), kind="stable")
 
 
 def _build_cells(
@@ -159,9 +169,8 @@ def _build_cells(
     cells.loc[bounds.index, measures[0]] += intervals
     cells.insert(1, "n", first["n_topics"].astype(str).map(normal.format))
     cells = cells.rename(columns={measures[0]: f"{measures[0]} [95 % interval]"})
-    order = first.assign(is_short=first["n_topics"] < first["n_topics"].max())
-    order = order.sort_values(["is_short", "mean"], ascending=[True, False], kind="stable")
-    return cells.loc[order.index].rename_axis(index=None, columns="run")
+    ordered_cells = cells.loc[first.index].iloc[order_best_first(first["mean"], first["n_topics"])]
+    return ordered_cells.rename_axis(index=None, columns="run")
 
 
 def _render(cells: pd.DataFrame, format_name: str) -> str:

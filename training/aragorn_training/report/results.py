@@ -21,6 +21,7 @@ from aragorn_training.evaluation.significance import (
     format_mark,
 )
 from aragorn_training.evaluation.similarity import compute_similarity_tables, select_top_docnos
+from aragorn_training.evaluation.tables import order_best_first
 
 RECALL_DEPTHS = (10, 100, 1000)
 SIMILARITIES = {"jaccard": "Jaccard index", "spearman": "Spearman correlation"}
@@ -51,12 +52,12 @@ class Evaluation:
         self.baseline = baseline
 
     def sort_systems(self, systems: Sequence[str]) -> list[str]:
-        """Sort systems by the mean of the first headline measure, where undefined values are 0;
-        systems without values last."""
-        values = self.values
-        measure = HEADLINE_MEASURES[0]
-        ordered = sorted(values, key=lambda system: -values[system][measure].fillna(0.0).mean())
-        return ordered + [system for system in systems if system not in values]
+        """Sort systems by the first headline measure, see `order_best_first`; systems without values
+        last."""
+        columns = {system: table[HEADLINE_MEASURES[0]] for system, table in self.values.items()}
+        values = pd.DataFrame(columns)
+        ordered = values.columns[order_best_first(values.mean(), values.count())].to_list()
+        return ordered + [system for system in systems if system not in columns]
 
     def list_values(self) -> pd.DataFrame:
         """List nDCG@5 as rows `system qid value difference qrels`."""
@@ -68,7 +69,7 @@ class Evaluation:
     @cached_property
     def rows(self) -> dict[str, dict[str, Any]]:
         """Row of the table of results by system: `cells` of the headline measures (`mean ci_low
-        ci_high p mark`), numbers of topics `n`, `better`, `worse`, and judged share."""
+        ci_high p mark order`), numbers of topics `n`, `better`, `worse`, and judged share."""
         rows: dict[str, dict[str, Any]] = {}
         for system, table in self.values.items():
             rows[system] = {
@@ -87,7 +88,8 @@ class Evaluation:
                 test = tests.get(name, {"p_randomisation_holm": np.nan, "difference": np.nan})
                 p = test["p_randomisation_holm"]
                 mark = format_mark(test["difference"], p)
-                rows[str(name)]["cells"].append({**means, "p": p, "mark": mark})
+                order = columns[str(name)].fillna(0.0).mean()
+                rows[str(name)]["cells"].append({**means, "p": p, "mark": mark, "order": order})
         return rows
 
     @cached_property

@@ -24,6 +24,7 @@ from aragorn_training.evaluation.evaluate import (
     TOUCHE_NDCG,
 )
 from aragorn_training.evaluation.significance import ALPHA, format_mark
+from aragorn_training.evaluation.tables import order_best_first
 from aragorn_training.formatting import DASH, format_value
 from aragorn_training.published import RESULTS, load_figures
 
@@ -117,14 +118,12 @@ def format_systems_table(results: Path = RESULTS) -> str:
 
 
 def format_results_tables(results: Path = RESULTS) -> str:
-    """Format one table per year with all systems and official runs, best first; those with
-    undefined topics follow those without."""
+    """Format one table per year with all systems and official runs, see `order_best_first`."""
     tables = []
     for year, rows in _load_rows(results).items():
         header = [f"system ({year})", "family", "protocol", BEST_HEADERS[0], "n", *MEASURES[1:]]
         columns = ["name", "family", "protocol", "interval", "n", *MEASURES[1:]]
-        ordered_rows = sorted(rows, key=lambda row: (row["n"] < row["n_topics"], -row["mean"]))
-        cells = [[str(row[column]) for column in columns] for row in ordered_rows]
+        cells = [[str(row[column]) for column in columns] for row in rows]
         tables.append(_format_table(header, cells))
     return "\n".join(tables)
 
@@ -140,8 +139,7 @@ def format_best_table(results: Path = RESULTS) -> str:
         "family",
         *(f"{label}: {name}" for label in labels for name in BEST_HEADERS),
     ]
-    best = sorted(rows_by_year[tuning_year], key=lambda row: -row["mean"])[:N_BEST]
-    names = [*(row["system"] for row in best), WINNER]
+    names = [*(row["system"] for row in rows_by_year[tuning_year][:N_BEST]), WINNER]
     table = []
     for name in names:
         rows = {
@@ -241,10 +239,10 @@ def _describe_complete_topics(results: Path, year: int) -> str:
 
 
 def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
-    """Load the rows of each year, the tuning year last: systems and official runs. A year is a test
-    year if none of its results is nested or selected.
+    """Load the rows of each year, the tuning year last: systems and official runs, see
+    `order_best_first`. A year is a test year if none of its results is nested or selected.
 
-    A row has `system family protocol n n_topics mean`, and as text `name`, `interval` and one cell per
+    A row has `system family protocol n mean`, and as text `name`, `interval` and one cell per
     measure, with a mark if the difference from BASELINE is significant; the year's best value is
     bold.
     """
@@ -264,7 +262,6 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
     table["interval"] = (
         table["cell"] + table["low"].map(" [{:.3f}".format) + table["high"].map(", {:.3f}]".format)
     )
-    table["n_topics"] = table.groupby("year")["n"].transform("max")
     table["name"] = table["system"].replace(BASELINE, f"*{BASELINE}*")
     cells = table.pivot(index=["year", "system"], columns="measure", values="cell").reset_index()
     rows = (
@@ -272,6 +269,7 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
         .drop(columns="measure")
         .merge(cells, on=["year", "system"])
     )
+    rows = rows.iloc[order_best_first(rows["mean"], rows["n"])]
     by_year = {
         int(str(year)): group.to_dict("records") for year, group in rows.groupby("year", sort=False)
     }
