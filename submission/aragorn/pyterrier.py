@@ -10,6 +10,7 @@ from os import PathLike
 import pandas as pd
 import pyterrier as pt
 
+from aragorn.output.runs import make_strictly_decreasing
 from aragorn.rankings import MAX_DEPTH
 from aragorn.search.api import LoadedSystem, load_system
 from aragorn.search.inputs import Arguments
@@ -77,7 +78,12 @@ class Reranker(pt.Transformer):
 
 
 def _to_results(hits: pd.DataFrame) -> pd.DataFrame:
-    """Number ranks from 0, as PyTerrier does, and sort by them within each query."""
+    """Number ranks from 0, as PyTerrier does, and sort by them within each query; break ties of
+    scores as in run files, since evaluators order documents by score."""
     hits = hits.assign(rank=hits["rank"] - 1)
     order = hits.groupby("qid", sort=False).ngroup()
-    return hits.assign(order=order).sort_values(["order", "rank"]).drop(columns="order")
+    hits = hits.assign(order=order).sort_values(["order", "rank"]).drop(columns="order")
+    scores = hits.groupby("qid", sort=False)["score"].transform(
+        lambda group: pd.Series(make_strictly_decreasing(group.to_numpy()), group.index)
+    )
+    return hits.assign(score=scores)

@@ -21,16 +21,16 @@ PREMISE = "zoos keep animals in cages and " + "nobody knows whether this is good
 
 
 class Documents(BaseDocs):
-    """Documents of one class of ir_datasets; reading a `broken` one fails as a download does."""
+    """Documents of one class of ir_datasets; reading them may raise an error, as a download does."""
 
-    def __init__(self, *documents, is_broken=False):
+    def __init__(self, *documents, error=None):
         self._documents = documents
-        self._is_broken = is_broken
+        self._error = error
 
     def docs_iter(self):
         yield from self._documents
-        if self._is_broken:
-            raise OSError("connection reset")
+        if self._error:
+            raise self._error
 
     def docs_count(self):
         return len(self._documents)
@@ -64,7 +64,14 @@ def home(tmp_path, monkeypatch):
         "aragorn/arguments": (Documents(make_argument("Sa-A1"), make_argument("Sa-A2")), Topics()),
         "aragorn/texts": (documents, Topics()),
         "aragorn/topics": (None, Topics()),
-        "aragorn/broken": (Documents(GenericDoc("d1", "Zoos"), is_broken=True), Topics()),
+        "aragorn/broken": (
+            Documents(GenericDoc("d1", "Zoos"), error=OSError("connection reset")),
+            Topics(),
+        ),
+        "aragorn/offline": (
+            Documents(GenericDoc("d1", "Zoos"), error=RuntimeError("no source")),
+            Topics(),
+        ),
     }
     for name, handlers in data_sets.items():
         monkeypatch.setitem(ir_datasets.registry._registered, name, ir_datasets.Dataset(*handlers))
@@ -104,6 +111,7 @@ def test_a_data_set_is_exported_once(home, monkeypatch):
         "aragorn/none": "irds:aragorn/none: no such data set in ir_datasets",
         "aragorn/topics": "irds:aragorn/topics: the data set has no documents",
         "aragorn/broken": r"irds:aragorn/broken: cannot be .* exported \(connection reset\)",
+        "aragorn/offline": r"irds:aragorn/offline: cannot be .* exported \(no source\)",
     }.items(),
 )
 def test_unusable_data_sets_are_refused(name, message, home):

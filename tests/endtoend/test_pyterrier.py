@@ -4,7 +4,10 @@ import pandas as pd
 import pytest
 
 from aragorn import load_system
+from aragorn.__main__ import main
 from aragorn.errors import InputError, UsageError
+from aragorn.io.dataset import Dataset
+from aragorn.io.runs import read_run
 from tests.conftest import SAMPLE
 
 pt = pytest.importorskip("pyterrier", reason="requirements-pyterrier.lock is not installed")
@@ -23,12 +26,21 @@ def dirichlet():
     return Retriever("dirichlet", SAMPLE)
 
 
+def test_retriever_equals_run_file_whose_scores_strictly_decrease(tmp_path):
+    assert main(["rank", "--system", "bm25", "-o", str(tmp_path), "-i", str(SAMPLE)]) == 0
+    run = read_run(tmp_path / "run.txt")
+    hits = (Retriever("bm25", SAMPLE) % 100).transform(Dataset(SAMPLE).topics)
+    assert hits["docno"].tolist() == run["docno"].tolist()
+    assert hits["score"].tolist() == run["score"].astype("float32").tolist()
+    assert (hits.groupby("qid")["score"].diff().dropna() < 0).all()
+
+
 def test_retriever_equals_search(dirichlet):
     hits = (dirichlet % 10).transform(QUERIES)
     expected = load_system("dirichlet").search(SAMPLE, QUERIES, depth=10)
     assert hits.columns.tolist() == ["qid", "query", "docno", "rank", "score"]
     pd.testing.assert_frame_equal(
-        hits[PAIR].reset_index(drop=True), expected[PAIR], check_exact=True
+        hits[PAIR].reset_index(drop=True), expected[PAIR], check_dtype=False, rtol=1e-6
     )
     assert hits.groupby("qid")["rank"].agg(["min", "max"]).to_numpy().tolist() == [[0, 9]] * 2
     assert hits["query"].nunique() == 2
@@ -41,7 +53,7 @@ def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet):
         expected = index.rerank(QUERIES, candidates.transform(QUERIES))
         texts = index._searcher.collection.documents.read_texts(expected["docno"].tolist())
     pd.testing.assert_frame_equal(
-        hits[PAIR].reset_index(drop=True), expected[PAIR], check_exact=True
+        hits[PAIR].reset_index(drop=True), expected[PAIR], check_dtype=False, rtol=1e-6
     )
     assert hits["docno"].tolist() != candidates.transform(QUERIES)["docno"].tolist()
     add_text = pt.apply.generic(

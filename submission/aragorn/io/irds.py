@@ -61,7 +61,7 @@ def _write(path: Path, dataset: Any, directory: Path) -> None:
         if dataset.has_queries():
             _write_topics(dataset, is_args_me, temporary)
         temporary.replace(directory)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: no source could be downloaded
         cause = f"cannot be downloaded or exported ({abbreviate(str(error))})"
         raise InputError(path, "", cause, "check network and disk, and run again") from None
     finally:

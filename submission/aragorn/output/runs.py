@@ -46,7 +46,7 @@ def format_run(run: pd.DataFrame, tag: str) -> str:
         ):
             raise ValueError(f"topic {qid}: ranks must be 1..n and documents must be unique")
         for docno, rank, score in zip(
-            group["docno"], group["rank"], _make_strictly_decreasing(scores), strict=True
+            group["docno"], group["rank"], make_strictly_decreasing(scores), strict=True
         ):
             lines.append(
                 f"{qid} Q0 {docno} {rank} {np.format_float_positional(score, trim='0')} {tag}\n"
@@ -54,7 +54,7 @@ def format_run(run: pd.DataFrame, tag: str) -> str:
     return "".join(lines)
 
 
-def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
+def make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
     """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to
     the original as possible."""
     rounded_scores = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
