@@ -18,6 +18,7 @@ from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.lexical import LexicalStage
+from aragorn.systems.quality import SCORE_GAP
 from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import open_searcher
 
@@ -156,6 +157,14 @@ def test_explanations_sum_to_scores(name, retrieval, single_topic):
         total = sum(part.value for part in explanation.contributions)
         score = total if explanation.activation is None else explanation.activation(total)
         assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
+
+
+def test_reranking_by_quality_scores_other_documents_below_the_ranking(retrieval):
+    stage = SYSTEMS["tfr_bert"].stage
+    ranking = retrieval.rank(stage).query("qid == '2'")
+    unranked = sorted(retrieval.collection.documents.read_all_docnos() - {*ranking["docno"]})
+    pairs = pd.DataFrame({"qid": "2", "docno": unranked[:2]})
+    assert stage.score(retrieval, pairs).tolist() == [ranking["score"].min() - SCORE_GAP] * 2
 
 
 def test_ensemble_ranks_the_top_100_of_each_member(retrieval):

@@ -21,7 +21,7 @@ from typing import Any
 
 import ray
 import torch
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from aragorn.engine.base import Engine, Item, Result
 from aragorn.errors import SubmissionError, UsageError
@@ -106,7 +106,7 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
             # workers import the code from here
             with _preserve_signal_handlers(), chdir(PACKAGE_DIR.parent):
                 ray.init(**init_args, configure_logging=False, log_to_driver=False)
-        except (RayError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises Exception itself if a node does not start
             hint = "run on a node of the cluster, with the HOST:PORT printed by `ray start`"
             problem = (
                 f"no cluster at {address} ({error}); {hint}"

@@ -96,6 +96,16 @@ def test_missing_ray_installation_fails(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_ray_that_does_not_start_is_reported(tmp_path, monkeypatch, capsys):
+    def fail(**options):
+        raise Exception("The current node timed out during startup.")  # as Ray does
+
+    monkeypatch.setattr("ray.init", fail)
+    assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
+    message = "cannot start Ray (The current node timed out during startup.); omit --engine ray"
+    assert message in capsys.readouterr().err
+
+
 def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch):
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
     expected = ["cuda", "cuda", "cpu"]
