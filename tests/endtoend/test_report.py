@@ -19,7 +19,7 @@ from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
 from aragorn_training.report import topics
 from tests.browser import CHARTS_ARE_DRAWN, find_browser, open_browser
-from tests.conftest import ParsedPage, copy_with_topics
+from tests.conftest import ParsedPage, copy_with_topics, format_run_lines
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
 UNJUDGED = "–"  # noqa: RUF001 a dash
@@ -253,7 +253,8 @@ def years(report_dir, tmp_path_factory):
         is_new = year == "new"
         chosen = [line for line in lines if line.startswith("3 ") == is_new]
         (copy / f"{year}.qrels").write_text("".join(chosen))
-        for name in ("aragorn-bm25.txt", "aragorn-gru.txt", "run.txt"):
+        names = ["aragorn-bm25.txt", "aragorn-gru.txt", "run.txt"]
+        for name in [*names, "aragorn-dirichlet_rm3.txt"] if is_new else names:
             run = (copy / "out" / name).read_text().splitlines(keepends=True)
             chosen = [line for line in run if line.startswith("3 ") == is_new]
             (copy / year / name).write_text("".join(chosen))
@@ -271,6 +272,42 @@ def test_report_of_two_years(years):
             qrels = read_qrels(years / f"{year}.qrels").query("docno != 'elsewhere'")
             mean = evaluate_run(run, qrels)["nDCG@5"].mean()
             assert rows[name][column].strip("▲▼") == format_value(mean)
+    # of topic 3 alone, as in the report on it
+    [recall, jaccard] = (
+        find_rows(html, f"Table of {name}") for name in ("recall", "the Jaccard index")
+    )
+    qrels = read_qrels(years / "new.qrels").query("rel > 0 and docno != 'elsewhere'")
+    run = read_run(years / "new" / "aragorn-dirichlet_rm3.txt")
+    expected = len(run[run["rank"] <= 10].merge(qrels[["qid", "docno"]])) / len(qrels)
+    assert recall["dirichlet_rm3"][0] == f"{expected:.2f}"
+    other = {*read_run(years / "new" / "aragorn-bm25.txt")["docno"][:100]}
+    docnos = {*run["docno"][:100]}
+    position = [*jaccard].index("bm25")
+    assert jaccard["dirichlet_rm3"][position] == f"{len(docnos & other) / len(docnos | other):.2f}"
+
+
+def test_report_of_runs_of_a_larger_corpus(copy, capsys, caplog):
+    caplog.set_level("INFO")
+    select_runs(copy, "bm25")
+    run = read_run(copy / "selected" / "aragorn-bm25.txt")
+    documents = {
+        qid: [*(f"elsewhere{rank}" for rank in range(20)), *table["docno"]]
+        for qid, table in run.groupby("qid")
+    }
+    (copy / "others").mkdir()
+    file = copy / "others" / "ElrondKRun.txt"
+    file.write_text(format_run_lines(documents))
+    assert report(copy, "selected", "others") == 3
+    assert (
+        "but ElrondKRun.txt; pass a directory that `rank` wrote, or rename each run, e.g. to TEAM-ElrondKRun.txt"
+        in capsys.readouterr().err
+    )
+    file.rename(copy / "others" / "elrond-KRun.txt")
+    assert report(copy, "selected", "others") == 0
+    assert "elrond-KRun.txt: dropped 60 of" in caplog.text
+    for caption in ("By nDCG@5-touche", "Table of recall"):
+        rows = find_rows(read_report(copy, "selected"), caption)
+        assert rows["elrond-KRun"] == rows["bm25"]
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +401,7 @@ def test_heat_map_of_two_years_selects_one(browser, years):
     assert browser.evaluate(cells) == 2 * 2  # topics and systems
     select = "document.querySelector('#heat-map select')"
     browser.evaluate(f"{select}.value = 'new', {select}.dispatchEvent(new Event('change'))")
-    browser.wait(f"{cells} == 2")
+    browser.wait(f"{cells} == 3")  # systems of the new topic
     assert browser.problems == []
 
 

@@ -231,25 +231,32 @@ def find_complete_topics(qrels: pd.DataFrame, docnos: Set[str]) -> list[str]:
 
 def read_collection(*paths: Path) -> tuple[set[str], set[str]]:
     """Return the docnos of an input, and of those documents that systems retrieve from it."""
-    dataset = Dataset(*paths, has_topics=False)
+    return list_docnos(Dataset(*paths, has_topics=False))
+
+
+def list_docnos(dataset: Dataset) -> tuple[set[str], set[str]]:
+    """Return the docnos of an input, see `read_collection`."""
     collection = select_collection(dataset.documents, dataset.min_premise_words)
     validate_collection(collection, len(dataset.documents), dataset.min_premise_words)
     return set(dataset.documents["docno"]), set(collection["docno"])
 
 
 def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
-    """Return a run without the documents outside a collection, in the same order.
+    """Return a run without the documents outside a collection, in the same order, with ranks from 1.
 
-    Logs the number of dropped documents and the topics that have none left. Raises InputError if no
-    document of the run is in the collection, which must not be empty.
+    Logs the number of dropped documents, if any, and the topics that have none left. Raises
+    InputError if no document of the run is in the collection, which must not be empty.
     """
     is_inside = run["docno"].isin(docnos)
+    if is_inside.all():
+        return run
     n_documents = pluralise(len(run), "document")
     if not is_inside.any():
         examples = f"run: {abbreviate(run['docno'].iloc[0])}; collection: {abbreviate(min(docnos))}"
         reason = f"none of its {n_documents} is in the collection ({examples})"
         raise InputError(file, "", reason, "use runs of this corpus version")
     restricted_run = run[is_inside].reset_index(drop=True)
+    restricted_run["rank"] = restricted_run.groupby("qid").cumcount() + 1
     qids = set(restricted_run["qid"])
     empty_topics = [qid for qid in dict.fromkeys(run["qid"]) if qid not in qids]
     log.info(

@@ -132,8 +132,8 @@ def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict
     system and qid.
 
     Returns:
-        `jaccard`: over all topics of either system. `spearman`: over topics with at least three
-        common documents; NaN if there is none. `spearman-topics`: number of such topics.
+        `jaccard`: over common topics. `spearman`: over topics with at least three common documents.
+        Both are NaN if there is none. `spearman-topics`: number of such topics.
     """
     names = list(rankings)
     tables = {
@@ -143,14 +143,14 @@ def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict
     for system_a, system_b in combinations_with_replacement(names, 2):
         jaccards = []
         coefficients = []
-        for qid in sorted(rankings[system_a].keys() | rankings[system_b].keys()):
-            first = rankings[system_a].get(qid, [])
-            second = rankings[system_b].get(qid, [])
+        for qid in sorted(rankings[system_a].keys() & rankings[system_b].keys()):
+            first = rankings[system_a][qid]
+            second = rankings[system_b][qid]
             jaccards.append(jaccard(first, second))
             coefficients.append(spearman(first, second))
         defined_values = [value for value in coefficients if value is not None]
         for row, column in ((system_a, system_b), (system_b, system_a)):
-            tables["jaccard"].loc[row, column] = np.mean(jaccards)
+            tables["jaccard"].loc[row, column] = np.mean(jaccards) if jaccards else np.nan
             tables["spearman"].loc[row, column] = (
                 np.mean(defined_values) if defined_values else np.nan
             )

@@ -26,7 +26,7 @@ from aragorn_training.evaluation.evaluate import (
     evaluate_run,
     get_evaluated_topics,
 )
-from aragorn_training.evaluation.overlap import check_overlap, compute_overlap
+from aragorn_training.evaluation.overlap import check_overlap, compute_overlap, list_docnos
 from aragorn_training.evaluation.significance import format_sample_size_warning
 from aragorn_training.report.results import (
     CANDIDATES,
@@ -64,7 +64,7 @@ def write_report(
         directories: Directories of `<team>-<system>.txt` runs, see `name_runs`.
         qrels_files: Judgments by name, the first of which order the systems; those of documents
             that are not in the input are ignored.
-        dataset: Topics and documents of the runs.
+        dataset: Topics and documents; runs lose the documents that systems do not retrieve from it.
         checkpoints: Directory of the checkpoints whose learning curves are shown.
         output: HTML file.
         baseline: System that the others are tested against; None: that of run.txt.
@@ -77,9 +77,9 @@ def write_report(
         OutputError: If the report cannot be written.
     """
     names, baseline = name_runs(find_runs(directories), baseline)
-    runs = read_runs(names, order)
+    docnos, retrievable_docnos = list_docnos(dataset)
+    runs = read_runs(names, order, retrievable_docnos)
     files = {name: file for file, name in names.items()}
-    docnos = {*dataset.documents["docno"]}
     evaluations = []
     overlaps = []
     for label, qrels_file in qrels_files.items():
@@ -129,7 +129,7 @@ def _collect_data(
     values = pd.concat([evaluation.list_values() for evaluation in evaluations])
     values = values[values["qid"].isin(sections)]
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
-    recall = compute_recall(runs, qrels)
+    recall = compute_recall(runs, qrels, evaluations)
     similarity = compare_rankings(runs)
     tables = {
         "topics": values,
@@ -145,7 +145,7 @@ def _collect_data(
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return {
         "data": Markup(text),
-        "recall": recall.pivot(index="system", columns="depth", values="recall").loc[systems],
+        "recall": recall.pivot(index="system", columns="depth", values="recall").reindex(systems),
         "similarity": {
             name: similarity.pivot(index="system", columns="other", values=name)
             for name in SIMILARITIES.values()

@@ -100,18 +100,25 @@ class Evaluation:
         return pd.DataFrame(means).T
 
 
-def compute_recall(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:
-    """Compute the share of all relevant documents in the top of each run: rows `system depth
-    recall`, for those of RECALL_DEPTHS that a run reaches."""
+def compute_recall(
+    runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, evaluations: Sequence[Evaluation]
+) -> pd.DataFrame:
+    """Compute the share of the relevant documents in the top of each run: rows `system depth
+    recall`, for those of RECALL_DEPTHS that a run reaches.
+
+    Relevant are documents of the topics in the evaluations that have the system; a system without
+    evaluation has no rows.
+    """
     relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
     deepest = max(run["rank"].max() for run in runs.values())
     depths = [depth for depth in RECALL_DEPTHS if depth <= max(deepest, RECALL_DEPTHS[0])]
-    ranks = {system: run.merge(relevant)["rank"] for system, run in runs.items()}
-    rows = [
-        (system, f"top {depth}", (column <= depth).sum() / len(relevant))
-        for system, column in ranks.items()
-        for depth in depths
-    ]
+    rows = []
+    for system, run in runs.items():
+        tables = [evaluation.topics for evaluation in evaluations if system in evaluation.values]
+        expected = relevant[relevant["qid"].isin({qid for table in tables for qid in table})]
+        ranks = run.merge(expected)["rank"]
+        for depth in depths if tables else ():
+            rows.append((system, f"top {depth}", (ranks <= depth).sum() / len(expected)))
     return pd.DataFrame(rows, columns=["system", "depth", "recall"])
 
 
@@ -141,7 +148,8 @@ def compare_rankings(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     systems = list(runs)
     if len(systems) > 2:
-        distances = squareform(1 - tables["jaccard"].to_numpy(), checks=False)
+        # runs without a common topic are as far as runs without a common document
+        distances = squareform(1 - tables["jaccard"].fillna(0.0).to_numpy(), checks=False)
         leaves = leaves_list(linkage(distances, "average", optimal_ordering=True))
         systems = [systems[leaf] for leaf in leaves]
     columns = {

@@ -1,14 +1,17 @@
 """Find, name and read the runs of a report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pandas as pd
 
-from aragorn.errors import InputError, UsageError, abbreviate, escape_name, suggest
+from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, escape_name, suggest
 from aragorn.io.files import read_text
 from aragorn.io.orders import Order
 from aragorn.io.runs import RUN_FILES, read_run
+from aragorn_training.evaluation.overlap import restrict_run
+
+PATTERNS = ("*-*.txt", "*-*.txt.gz")  # of run files
 
 
 def find_runs(directories: Iterable[Path]) -> list[Path]:
@@ -16,10 +19,15 @@ def find_runs(directories: Iterable[Path]) -> list[Path]:
     one has none."""
     files = []
     for directory in directories:
-        runs = sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")])
+        runs = sorted(file for pattern in PATTERNS for file in directory.glob(pattern))
         if not runs:
+            names = [file.name for pattern in PATTERNS for file in directory.glob(pattern[2:])]
             reason = "no runs named <team>-<system>.txt"
-            raise InputError(directory, "", reason, "pass a directory that `rank` wrote")
+            fix = "pass a directory that `rank` wrote"
+            if names:
+                reason += f", but {abbreviate_list(sorted(names))}"
+                fix += f", or rename each run, e.g. to TEAM-{min(names)}"
+            raise InputError(directory, "", reason, fix)
         files += runs
     return files
 
@@ -62,12 +70,13 @@ def _find_primary(files: Sequence[Path]) -> Path:
     raise InputError(files[0].parent, "", reason, "add --baseline SYSTEM")
 
 
-def read_runs(names: Mapping[Path, str], order: Order) -> dict[str, pd.DataFrame]:
-    """Read runs `qid docno rank score` by name; raise InputError if a file is malformed, or two
-    files of one name have a topic in common."""
+def read_runs(names: Mapping[Path, str], order: Order, docnos: Set[str]) -> dict[str, pd.DataFrame]:
+    """Read runs `qid docno rank score` by name, without documents outside a collection, see
+    `restrict_run`; raise InputError if a file is malformed, or two files of one name have a topic in
+    common."""
     runs: dict[str, pd.DataFrame] = {}
     for file, name in names.items():
-        run = read_run(file, order)
+        run = restrict_run(read_run(file, order), docnos, file)
         if name in runs:
             if common := sorted({*runs[name]["qid"]} & {*run["qid"]}):
                 reason = f"second run of {name} with topic {abbreviate(common[0])}"

@@ -207,12 +207,15 @@ def test_similarity_tables_match_hand_computed_values():
         "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
         "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
         "snrm": {"1": ["x"]},
+        "elrond": {"3": ["x"]},
     })  # fmt: skip
-    assert tables["jaccard"].loc["bm25", "knrm"] == pytest.approx((1 + 0.5 + 0) / 3)
-    assert tables["jaccard"].loc["snrm"].tolist() == [0, 0, 1]
+    # over common topics
+    assert tables["jaccard"].loc["bm25", "knrm"] == pytest.approx((1 + 0.5) / 2)
+    assert tables["jaccard"].loc["snrm"].tolist() == pytest.approx([0, 0, 1, nan], nan_ok=True)
+    assert tables["jaccard"].loc["elrond"].tolist() == pytest.approx([nan, 0, nan, 1], nan_ok=True)
     assert tables["spearman"].loc["knrm", "bm25"] == pytest.approx(-1)
-    assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan], nan_ok=True)
-    assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
+    assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan, nan], nan_ok=True)
+    assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0, 0]
 
 
 def test_compare_runs_requires_common_topics(tmp_path, caplog):
@@ -220,8 +223,7 @@ def test_compare_runs_requires_common_topics(tmp_path, caplog):
         lines = format_run_lines(dict.fromkeys(qids, "abc"), "me")
         (tmp_path / f"me-{system}.txt").write_text(lines)
     assert (
-        similarity.compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"]
-        == 0.5
+        similarity.compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 1
     )
     assert "Topics in all runs: 1 of 2; missing topics: knrm (1)" in caplog.text
     (tmp_path / "me-gru.txt").write_text("2 Q0 z 1 1.0 me\n")
