@@ -48,6 +48,7 @@ from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text import index_terms, normalisation, passages, surface_tokens, tokenisers
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser
+from aragorn.text.porter import stem
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary
@@ -76,6 +77,17 @@ TEXTS = [
     "running runners ran; relational conditional probabilities of the the and",
     "",
 ]
+# at least one word for each rule of the stemmer, in the order of its steps
+STEMMED_WORDS = (
+    "classes ties press laws agreed speed banned red voting king educated enabled legalized "
+    "stopped falling taxing family fly educational conditional frequency vacancy organizer "
+    "possibly legally differently solely dangerously civilization legislation dictator capitalism "
+    "talkativeness usefulness seriousness criticality sensitivity possibility ideology "
+    "communicate alternative generalize electricity political powerful fairness arrival insurance "
+    "difference prisoner academic preventable reversible vigilant replacement investment dependent "
+    "adoption religion dangerous terrorism participate immunity offensive penalize debate cease "
+    "case controll by"
+)
 WORDS = ["zoos", "are", "cruel", "cars", "cities", "ban", "public", "transport", "they", "species"]
 
 
@@ -423,13 +435,24 @@ CASES = {
     "documents": Case((touche, tirex, collection, document_store), read_documents),
     "input_order": Case((runs,), order_run),
     "normalised_texts": Case(
-        (normalisation,), lambda: [normalisation.normalise(text) for text in TEXTS]
+        (normalisation,),
+        lambda: [
+            [function(text) for text in TEXTS]
+            for function in (
+                normalisation.normalise,
+                normalisation.tokenise_query,
+                normalisation.tokenise_premise,
+            )
+        ],
     ),
     "terms": Case(
         (index_terms,),
         lambda: [
-            [TermAnalyser(stemmer).analyse(text) for text in TEXTS]
-            for stemmer in ("none", "porter")
+            {word: stem(word) for word in STEMMED_WORDS.split()},
+            *(
+                [TermAnalyser(stemmer).analyse(text) for text in TEXTS]
+                for stemmer in ("none", "porter")
+            ),
         ],
     ),
     "tokens": Case((tokenisers,), encode_texts_of_both_units),
@@ -474,7 +497,9 @@ def record(names):
     for name in names:
         content = {"version": CASES[name].version, "expected": compute(name)}
         text = json.dumps(content, ensure_ascii=False) + "\n"
-        (RESULTS_DIR / f"{name}.json").write_text(text, encoding="utf-8")
+        file = RESULTS_DIR / f"{name}.json"
+        file.write_text(text, encoding="utf-8")
+        print(f"Recorded {file}: {content['version']}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Define the paths of the package's files, and the name of the program."""
+"""Define the paths of the package's files, the name of the program, and its installation."""
 
 import os
 from pathlib import Path
@@ -15,3 +15,8 @@ CHECKPOINT_DIR = Path(
 ENCODER_DIR = CHECKPOINT_DIR / "encoders"  # one directory per exported encoder without a package
 SAMPLE_INPUT = PACKAGE_DIR / "sample" / "input"
 STOP_WORDS_FILE = PACKAGE_DIR / "text" / "nltk_data" / "corpora" / "stopwords" / "english"
+
+
+def get_install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra."""
+    return f"submission/install.sh {extra}" if IS_CHECKOUT else f"pip install 'PROJECT[{extra}]'"

@@ -226,6 +226,20 @@ def test_unreadable_files_are_not_called_damaged(function, tiny_models, monkeypa
         load(tiny_models, "knrm")
 
 
+@pytest.mark.parametrize("system", ["knrm", "sbert", "dirichlet", "targer_dirichlet"])
+def test_missing_checkpoints_are_named_by_rank(system, topics_and_corpus, tmp_path, call):
+    flags = ["-i", topics_and_corpus, "--checkpoints", tmp_path / "absent", "-o", tmp_path / "out"]
+    code, output = call("rank", *flags, "--system", system)
+    assert code == 4
+    assert f"error: {tmp_path / 'absent' / system}: checkpoint not found; restore it" in output
+
+
+def test_a_missing_file_of_a_checkpoint_is_named(checkpoints_copy):
+    (checkpoints_copy / "knrm" / "config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"knrm: missing config\.json; restore"):
+        CheckpointStore(checkpoints_copy).describe_network("knrm", RankerCheckpoint)
+
+
 def test_checkpoint_larger_than_memory_is_named(checkpoints_copy):
     set_config("config", "vocabulary", 10**7)(checkpoints_copy / "knrm")
     set_config("config", "dimensions", 2**15)(checkpoints_copy / "knrm")  # 1.3 TB

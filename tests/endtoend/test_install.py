@@ -138,3 +138,11 @@ def test_other_files_in_the_place_of_the_environment_remain(kind, project):
 def test_image_uses_its_own_python(project):
     (project / ".installed").touch()
     assert install(project) == (0, shutil.which("python3"), "")
+
+
+def test_missing_test_file_is_named_before_anything_runs():
+    done = subprocess.run(
+        [str(ROOT / "tests" / "run"), "tests/unit/absent.py::test"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: tests/unit/absent.py::test: not found below {ROOT}\n"

@@ -285,7 +285,7 @@ def test_scores_are_those_of_the_teachers_ranking(
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
 
-def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path):
+def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path, caplog):
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"][::5]
     lines = ["query\ttext\tlabel"]
     for argument, other in pairwise(arguments):
@@ -305,6 +305,7 @@ def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path):
     assert "Trained on the labelled pairs of own.tsv. Hashes" in card
     assert "Licence of the weights: not stated." in card
     assert "args.me" not in card
+    assert "mine: only 9 steps; raise epochs or lower batch_size" in caplog.messages
 
 
 def test_topics_are_excluded_and_faults_keep_the_table(prepare, debates, work_dir, assert_fails):

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
+from aragorn.paths import get_install_command
 from aragorn.threads import count_cpu_cores
 
 FLOAT32 = "float32"  # default precision of encoders on a CPU
@@ -51,7 +52,8 @@ def choose_precision(name: str, device: str) -> str:
         )
     if find_spec("openvino") is None:
         raise UsageError(
-            "--precision bfloat16: OpenVINO is not installed; run `submission/install.sh openvino`"
+            "--precision bfloat16: OpenVINO is not installed; run "
+            f"`{get_install_command('openvino')}`"
         )
     return name
 

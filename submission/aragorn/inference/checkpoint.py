@@ -43,6 +43,7 @@ from aragorn.storage.checkpoint_directory import (
     as_checkpoint_errors,
     read_json,
     read_provenance,
+    require_files,
     require_hashes,
     verify_files,
 )
@@ -260,6 +261,7 @@ def read_fingerprint(directory: Path) -> str:
 
 def _read_config(directory: Path) -> dict[str, Any]:
     """Read config.json without the version of the package that wrote it."""
+    require_files(directory, (CONFIG,))
     config: dict[str, Any] = read_json(directory / CONFIG)
     del config["version"]
     return config

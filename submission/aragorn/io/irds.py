@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from aragorn.errors import InputError, UsageError, abbreviate
+from aragorn.paths import get_install_command
 from aragorn.progress import track_weighted
 from aragorn.storage.atomic_files import create_directory, get_temporary_path
 
@@ -35,7 +36,7 @@ def export(path: Path) -> Path:
         import ir_datasets
     except ModuleNotFoundError:
         raise UsageError(
-            f"{path}: ir_datasets is not installed; run `pip install 'PROJECT[irds]'`"
+            f"{path}: ir_datasets is not installed; run `{get_install_command('irds')}`"
         ) from None
     name = str(path).removeprefix(PREFIX)
     try:

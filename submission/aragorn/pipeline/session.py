@@ -13,6 +13,7 @@ from aragorn.cache import Cache, open_cache
 from aragorn.engine.base import LOCAL_ENGINE, Engine
 from aragorn.engine.device import FLOAT32, choose_device, choose_precision
 from aragorn.errors import CheckpointError, UsageError, as_memory_errors
+from aragorn.paths import get_install_command
 from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
 from aragorn.versions import describe_versions, get_library_version
@@ -197,6 +198,6 @@ def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContext
         if error.name != "ray":
             raise
         raise UsageError(
-            "--engine ray: Ray is not installed; run `submission/install.sh ray`"
+            f"--engine ray: Ray is not installed; run `{get_install_command('ray')}`"
         ) from None
     return connect(name.partition("://")[2] or None, shares_cache)

@@ -94,14 +94,7 @@ def as_checkpoint_read_errors() -> Iterator[None]:
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify all files listed in provenance.json, which must include `files`, and return the
     SHA-256 by file name."""
-    recover_directory(directory)
-    if not directory.is_dir():
-        available_names = sorted(path.name for path in directory.parent.glob("*/"))
-        names = abbreviate_list(available_names) or "none"
-        raise CheckpointError(
-            f"{directory}: checkpoint not found; restore it from a copy of the package, or make it "
-            f"with `aragorn-training all --only {directory.name}`; available: {names}"
-        )
+    require_files(directory, ())
     hashes = (
         read_provenance(directory).files
         if (directory / PROVENANCE).exists()
@@ -110,16 +103,29 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
-    missing_files = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
+    require_files(directory, (*hashes, PROVENANCE))
+    for name, expected_hash in hashes.items():
+        if sha256_file(directory / name) != expected_hash:
+            raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
+    return hashes
+
+
+def require_files(directory: Path, files: Collection[str]) -> None:
+    """Raise CheckpointError if a checkpoint directory or one of its files is missing."""
+    recover_directory(directory)
+    if not directory.is_dir():
+        available_names = sorted(path.name for path in directory.parent.glob("*/"))
+        names = abbreviate_list(available_names) or "none"
+        raise CheckpointError(
+            f"{directory}: checkpoint not found; restore it from a copy of the package, or make it "
+            f"with `aragorn-training all --only {directory.name}`; available: {names}"
+        )
+    missing_files = [name for name in files if not (directory / name).is_file()]
     if missing_files:
         raise CheckpointError(
             f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint "
             f"with `git checkout -- {directory}` or from a copy of the package"
         )
-    for name, expected_hash in hashes.items():
-        if sha256_file(directory / name) != expected_hash:
-            raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
-    return hashes
 
 
 def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
@@ -135,7 +141,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
 def read_provenance(directory: Path) -> Provenance:
     """Read the provenance.json of a checkpoint directory, without verifying the files that it
     lists."""
-    recover_directory(directory)
+    require_files(directory, (PROVENANCE,))
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (ValueError, RecursionError) as error:

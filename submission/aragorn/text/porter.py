@@ -1,7 +1,7 @@
 """Stem English words by Porter's algorithm (1980), as its author revised it later.
 
 In the revision, words of one or two letters are stems, -bli becomes -ble (in the paper -abli
-becomes -able), and -logi becomes -log.
+becomes -able), and -logi becomes -log. The VERSION of the stems is that of `index_terms`.
 """
 
 from collections.abc import Mapping

@@ -46,7 +46,7 @@ def test_default_is_fusion_if_it_is_fast(tmp_path):
     assert (names, f"fusion takes seconds per query until `{command}` has" in message) == expected
     names, message = choose_system_names([], GPU, tmp_path)
     assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
-    best = r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME"
+    best = r"a fast lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME"
     assert re.search(best, message)
 
 

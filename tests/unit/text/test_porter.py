@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from nltk.stem.porter import PorterStemmer
 
 from aragorn.paths import CHECKPOINT_DIR, PACKAGE_DIR
+from aragorn.text import porter
 from aragorn.text.index_terms import END_OF_TEXT, split_tokens
 from aragorn.text.porter import STEP_1A, STEP_2, STEP_3, STEP_4, stem
+from tests.result_cases import STEMMED_WORDS
 
 REFERENCE = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
 SUFFIXES = [*STEP_1A, *STEP_2, *STEP_3, *STEP_4, "e", "ed", "eed", "ing", "ll", "y"]
@@ -43,3 +45,18 @@ def test_stems_of_sample_and_vocabularies_equal_those_of_nltk():
 def test_stems_of_suffixed_words_equal_those_of_nltk(base, first, second):
     word = base + first + second
     assert stem(word) == stem_by_nltk(word)
+
+
+# Without one of these rules a later one gives the same stems.
+REDUNDANT = {"sses", "ousness", "ement"}
+
+
+@pytest.mark.parametrize("step", ["STEP_1A", "STEP_2", "STEP_3", "STEP_4"])
+def test_recorded_stems_depend_on_every_rule(step, monkeypatch):
+    words = STEMMED_WORDS.split()
+    stems = [*map(stem, words)]
+    rules = getattr(porter, step)
+    for suffix in rules.keys() - REDUNDANT:
+        others = {key: rule for key, rule in rules.items() if key != suffix}
+        monkeypatch.setattr(porter, step, others)
+        assert [*map(stem, words)] != stems, suffix

@@ -96,7 +96,7 @@ def draw_negatives(
         if len(unrelated) < count:
             raise InputError(
                 f"the conclusion {query!r} needs {count} negatives, but only {len(unrelated)} "
-                "arguments have other conclusions; use a larger corpus"
+                "arguments have other conclusions; add arguments of other conclusions"
             )
         rng = create_generator(seed, RandomStream.CANDIDATES, index)
         if rule == "random":

@@ -18,6 +18,7 @@ from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
 from aragorn_training.data.candidates import SAMPLE_FACTOR
 from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, VALIDATION, VALIDATION_RULE
 
 COMPARISONS_PER_CHUNK = 500_000
 RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
@@ -144,9 +145,11 @@ def _check_corpus_size(starts: np.ndarray, ends: np.ndarray, per_argument: int) 
     n_needed = per_argument * n_largest
     n_available = int(ends[-1]) - n_largest
     if n_needed > n_available:
-        cause = f"the most frequent conclusion needs {n_needed} negatives"
+        is_validation = per_argument == NEGATIVES_PER_ARGUMENT[VALIDATION]
+        split = f"validation set, {VALIDATION_RULE}" if is_validation else "training set; add some"
         raise InputError(
-            f"{cause}, but only {n_available} arguments have other conclusions; use a larger corpus"
+            f"the most frequent conclusion needs {n_needed} negatives, but only {n_available} "
+            f"arguments with other conclusions are in the {split}"
         )
 
 

@@ -131,7 +131,7 @@ def get_table_path(work_dir: Path) -> Path:
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Record]:
     """Load the scored documents as COLUMNS (title in `debate` and `topic`), and their manifest."""
     file = get_table_path(work_dir)
-    with convert_table_errors(file, work_dir, "distillation"):
+    with convert_table_errors(file, work_dir, "distillation", "labels"):
         return pd.read_parquet(file, columns=COLUMNS), read_record(file.parent / MANIFEST)
 
 

@@ -14,6 +14,12 @@ NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}
 # per validation query; positives come first
 CANDIDATES_PER_QUERY = POSITIVES * (1 + NEGATIVES_PER_ARGUMENT[VALIDATION])
 MAX_VALIDATION_ARGUMENTS = 4_885
+# negatives of a validation conclusion are arguments of the others
+MIN_VALIDATION_CONCLUSIONS = 1 + NEGATIVES_PER_ARGUMENT[VALIDATION]
+VALIDATION_RULE = (
+    f"which needs at least {MIN_VALIDATION_CONCLUSIONS} conclusions with exactly {POSITIVES} "
+    "premises; add such conclusions"
+)
 METRIC_CUTOFF = 20
 
 
@@ -37,7 +43,7 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     if not len(eligible_conclusions):
         raise InputError(
             f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: "
-            f"{premise_counts.max()}), so there is no validation set; use a larger corpus"
+            f"{premise_counts.max()}), so there is no validation set, {VALIDATION_RULE}"
         )
     shuffled_conclusions = create_generator(seed, RandomStream.SPLIT).permutation(
         eligible_conclusions
@@ -45,8 +51,8 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     validation_conclusions = shuffled_conclusions[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
     if len(validation_conclusions) == len(premise_counts):
         raise InputError(
-            f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use "
-            "a larger corpus"
+            f"every conclusion has exactly {POSITIVES} premises and is used for validation, so "
+            "there is no training set; add conclusions with other numbers of premises"
         )
     is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))
     return arguments[~is_validation].reset_index(drop=True), arguments[is_validation].reset_index(

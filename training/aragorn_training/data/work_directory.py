@@ -59,21 +59,22 @@ def read_prepared_manifest(directory: Path) -> Record:
     return manifest
 
 
-def build_not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
-    """Return the error for a missing file or directory that `prepare KIND` writes."""
-    return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
+def build_not_found_error(path: Path, work_dir: Path, *kinds: str) -> InputError:
+    """Return the error for a missing file or directory that one of `prepare KIND` writes."""
+    return InputError(f"{path}: not found; run {_format_commands(work_dir, *kinds)}")
 
 
 @contextmanager
-def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
-    """Convert errors in reading a table to InputErrors with the command `prepare KIND`."""
+def convert_table_errors(path: Path, work_dir: Path, *kinds: str) -> Iterator[None]:
+    """Convert errors in reading a table to InputErrors with the commands `prepare KIND`, one of
+    which writes it."""
     try:
         yield
     except FileNotFoundError:
-        raise build_not_found_error(path, work_dir, kind) from None
+        raise build_not_found_error(path, work_dir, *kinds) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(
-            f"{path}: damaged ({error}); delete it and run {_format_command(work_dir, kind)} again"
+            f"{path}: damaged ({error}); delete it and run {_format_commands(work_dir, *kinds)} again"
         ) from None
 
 
@@ -96,5 +97,7 @@ def hash_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _format_command(work_dir: Path, kind: str) -> str:
-    return f"`aragorn-training prepare {kind} -i INPUT --work-dir {work_dir}`"
+def _format_commands(work_dir: Path, *kinds: str) -> str:
+    return " or ".join(
+        f"`aragorn-training prepare {kind} -i INPUT --work-dir {work_dir}`" for kind in kinds
+    )

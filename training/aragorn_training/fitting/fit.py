@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 
 from aragorn import __version__
-from aragorn.errors import CheckpointError, UsageError
+from aragorn.errors import CheckpointError, UsageError, pluralise
 from aragorn.inference.checkpoint import (
     PROBE_FILE,
     WEIGHTS_FILE,
@@ -50,6 +50,7 @@ from aragorn_training.fitting.training_loop import STATE_FILE, Schedule, Trainin
 log = logging.getLogger(__name__)
 
 BEST_DIR = "best"  # subdirectory with the best (or last) network so far
+FEW_STEPS = 10  # a training of fewer steps is warned of
 BaselineMetrics = dict[str, dict[str, float]]  # metrics by baseline
 
 
@@ -210,6 +211,12 @@ def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: Proc
     if saved_state:
         state.restore(saved_state, network, optimiser)
 
+    if is_main_process and schedule.total_steps < FEW_STEPS and not recipe.training.max_steps:
+        log.warning(
+            "%s: only %s; raise epochs or lower batch_size",
+            run_dir.name,
+            pluralise(schedule.total_steps, "step"),
+        )
     remaining_steps = range(state.step, schedule.total_steps)
     steps = track(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
     for row in train(network, optimiser, run.task, schedule, state, steps, processes):

@@ -24,8 +24,11 @@ def test_split_validates_on_conclusions_with_five_premises():
     train, validation = split_by_conclusion(make_arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
-    with pytest.raises(InputError, match=r"\(maximum: 4\)"):
+    message = r"\(maximum: 4\), .* needs at least 21 conclusions with exactly 5 premises; add"
+    with pytest.raises(InputError, match=message):
         split_by_conclusion(make_arguments(a=4, b=2), seed=0)
+    with pytest.raises(InputError, match="add conclusions with other numbers of premises"):
+        split_by_conclusion(make_arguments(a=5, b=5), seed=0)
 
 
 def test_split_samples_validation_conclusions_by_seed():
@@ -68,9 +71,13 @@ def test_negatives_are_the_least_similar_of_a_sample():
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         # the first argument gets the least similar
         assert selected == pytest.approx(sorted(ratios)[: len(group)])
-    message = "needs 100 negatives, but only 5 arguments have other conclusions"
-    with pytest.raises(InputError, match=message):
-        sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
+    cause = "needs {} negatives, but only {} arguments with other conclusions are in the"
+    for sizes, count, numbers, split in (
+        ({"a": 5, "b": 5}, 20, (100, 5), "validation set, which needs at least 21 conclusions"),
+        ({"a": 3, "b": 2}, 1, (3, 2), "training set; add some"),
+    ):
+        with pytest.raises(InputError, match=f"{cause.format(*numbers)} {split}"):
+            sample_negatives(make_arguments(**sizes), count, seed=0)
 
 
 ZOOS = pd.DataFrame([  # premises with words of other conclusions
