@@ -138,7 +138,10 @@ REFUSED = {
         lambda tmp: [pack(tmp / "x.zip", IDEBATE), *split(tmp / "c", IDEBATE)],
         "second idebate of the input (first: ",
     ),
-    "same topics": (lambda tmp: [write_files(tmp / "t", TOPICS)], "topics.xml: second topics of"),
+    "same topics": (
+        lambda tmp: [write_files(tmp / "t", FILES)],
+        "topics.xml, line 1: duplicate topic 1 (first at ",
+    ),
     "same file": (
         lambda tmp: [tmp / "topics.xml"],
         "topics.xml: second topics of the input (first",

@@ -79,6 +79,9 @@ COMMANDS = {
                        ("1e-46", "1e-47", "-1"))
     },
     "one topic": ({"q.qrels": "1 0 a 2\n1 0 b 1\n"}, ("--baseline", "run"), ["1 topic: too few for intervals and tests"]),
+    "topic without a relevant document": (
+        {"q.qrels": QRELS + "4 0 a 0\n"}, (), ["q: topics without a relevant document, excluded (1): 4"],
+    ),
     "two equal runs": ({"other.txt": format_lines()}, ("--baseline", "run", "other.txt"), ["no test for other"]),
     "named files": (
         {"more/q.qrels": QRELS, "more/run.txt": format_lines()}, ("--qrels", "other=more/q.qrels", "mine=more/run.txt"),
@@ -184,6 +187,7 @@ FORMATS = {  # → lines of RR, whose means are 1 and (1 + 1/2 + 1/2) / 3
         "| bad_1 | 0.667 [0.500, 1.000] | 3 | 0.333 |",
     ],
     "latex": [
+        "% q, 3 topics; packages: booktabs, amssymb",
         r"good & \textbf{1.000} & 3 & \textbf{1.000} \\",
         r"bad\_1 & 0.667 [0.500, 1.000] & 3 & 0.333 \\",
     ],

@@ -216,8 +216,8 @@ class Dataset:
 
 
 def _check_files(inputs: Inputs) -> None:
-    """Raise InputError for a file of an unknown kind, two topics or portals of the same name, two
-    corpora, or a file that occurs twice."""
+    """Raise InputError for a file of an unknown kind, two portals of the same name, two corpora, or
+    a file that occurs twice; topic files, of several years, may have the same name."""
     for path, files in inputs.files_by_path:
         if not path.is_dir() and not select_files(files, *SINGLE_FILES, *CORPUS_FILES):
             raise Inputs([path]).build_missing_error("topics or corpus", EXPECTED)
@@ -225,8 +225,9 @@ def _check_files(inputs: Inputs) -> None:
     for file in inputs.find(*SINGLE_FILES):
         groups.setdefault(file.name.split(".")[0], []).append(file)
     for name, files in groups.items():
+        are_topics = name.startswith("topics")
         for file in files[1:]:
-            if file == files[0] or file.parent != files[0].parent:
+            if file == files[0] or (file.parent != files[0].parent and not are_topics):
                 reason = f"second {name} of the input (first: {files[0]})"
                 raise InputError(file, "", reason, "pass only one of them")
 

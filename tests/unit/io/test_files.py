@@ -205,6 +205,17 @@ def test_values_over_several_lines_are_recognised(tmp_path):
             ) == is_pretty
 
 
+def test_topic_files_of_two_years_may_have_the_same_name(tmp_path):
+    for year, qid in (("2020", 1), ("2021", 51)):
+        (tmp_path / year).mkdir()
+        topic = f"<t><topic><number>{qid}</number><title>x</title></topic></t>"
+        (tmp_path / year / "topics.xml").write_text(topic)
+    (tmp_path / "2020" / "idebate.jsonl").write_text("")
+    dataset = Dataset(tmp_path / "2020", tmp_path / "2021" / "topics.xml")
+    assert dataset.topics["qid"].tolist() == ["1", "51"]
+    assert [*dataset.file_hashes] == ["topics.xml", "topics.xml (2)", "idebate.jsonl"]
+
+
 def test_archives_of_windows_are_read(tmp_path):
     topics = "<t><topic><number>1</number><title>x</title></topic></t>"
     members = {"data\\": "", "data\\topics.xml": topics, "data\\.hidden": "", "data\\idebate.jsonl":

@@ -160,6 +160,7 @@ def evaluate(options: EvaluateOptions) -> None:
     from aragorn_training.evaluation.overlap import (
         compute_overlap,
         exclude_documents,
+        format_overlaps,
         read_collection,
         read_docnos,
         restrict_run,
@@ -199,8 +200,8 @@ def evaluate(options: EvaluateOptions) -> None:
     tests = tables.tabulate_significance(values, options.baseline) if options.baseline else None
     if options.output:
         tables.write_tables(options.output, means, values, tests)
-    for overlap in overlaps:
-        log.info("%s", overlap.format_summary())
+    for line in format_overlaps(overlaps):
+        log.info("%s", line)
     for line in tables.describe_tests(values, tests):
         log.warning("%s", line)
     is_terminal = options.format == "table" and sys.stdout.isatty()
@@ -290,7 +291,7 @@ def _compare_in_detail(
 
 
 def overlap(options: OverlapOptions) -> None:
-    """Compare the runs of a directory by Jaccard index and rank correlation."""
+    """Compare the top 100 of the runs of a directory by Jaccard index and rank correlation."""
     from aragorn_training.evaluation.similarity import compare_runs
 
     for name, table in compare_runs(

@@ -1,7 +1,7 @@
 """Check which topics and documents of a run are judged."""
 
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,17 +45,25 @@ class Overlap:
     n_judged: int  # number of judged documents among these
 
     def format_summary(self) -> str:
-        """Format numbers of topics, judged share of the top five, and topics left out."""
+        """Format numbers of topics, judged share of the top five, and unjudged topics."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} % of the top five judged"
         n = len(self.common_topics)
         topics = f"{n} of {n + len(self.missing_topics)} topics"
-        parts = [f"{self.run} × {self.qrels}: {topics}, {judged_share}"]
-        for label, qids in (
-            ("unjudged topics of the run", self.unjudged_topics),
-            ("topics without a relevant document, excluded", self.topics_without_relevant),
-        ):
-            parts += [f"{label} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
-        return "; ".join(parts)
+        text = f"{self.run} × {self.qrels}: {topics}, {judged_share}"
+        if qids := self.unjudged_topics:
+            text += f"; unjudged topics of the run ({len(qids)}): {abbreviate_list(qids)}"
+        return text
+
+
+def format_overlaps(overlaps: Sequence[Overlap]) -> list[str]:
+    """Format the excluded topics of each qrels, if any, and a summary of each overlap."""
+    excluded = {overlap.qrels: overlap.topics_without_relevant for overlap in overlaps}
+    lines = [
+        f"{qrels}: topics without a relevant document, excluded ({len(qids)}): {abbreviate_list(qids)}"
+        for qrels, qids in excluded.items()
+        if qids
+    ]
+    return lines + [overlap.format_summary() for overlap in overlaps]
 
 
 def compute_overlap(

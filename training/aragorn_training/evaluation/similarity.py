@@ -1,7 +1,7 @@
 """Compare rankings of systems, and correlate scores with argument quality."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
@@ -71,17 +71,17 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
         order: Fields that order a topic's documents, see `sort_ranking`.
 
     Returns:
-        Tables (systems × systems) by name.
+        Tables (runs × runs, see `name_runs`) by name.
 
     Raises:
-        InputError: If there are fewer than two runs, two runs of one system, or two runs without a
+        InputError: If there are fewer than two runs, two files of one run, or two runs without a
             common topic.
     """
-    files = find_system_runs(directory)
+    files = _index_by_name(name_runs(list_runs(directory)))
     if len(files) < 2:
         reason = f"{pluralise(len(files), 'run')} named <team>-<system>.txt"
         raise InputError(directory, "", reason, "expected at least two")
-    runs = {system: read_run(file, order) for system, file in files.items()}
+    runs = {name: read_run(file, order) for name, file in files.items()}
     _check_common_topics(runs)
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     for first, second in combinations(runs, 2):
@@ -210,22 +210,43 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     return render_png(fig)
 
 
+def list_runs(directory: Path) -> list[Path]:
+    """Return the runs <team>-<system>.txt, plain or gzipped, of a directory, sorted."""
+    return sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")])
+
+
 def find_system_runs(directory: Path) -> dict[str, Path]:
-    """Return the runs <team>-<system>.txt of a directory by system; raise InputError for two."""
+    """Return the runs of a directory by system; raise InputError for two of a system."""
+    return _index_by_name({file: split_name(file)[1] for file in list_runs(directory)})
+
+
+def name_runs(files: Sequence[Path], team: str | None = None) -> dict[Path, str]:
+    """Name runs of `list_runs` by system, or by <team>-<system> if of other teams than `team`; None:
+    than the only team."""
+    teams = {split_name(file)[0] for file in files}
+    if team is None and len(teams) == 1:
+        [team] = teams
+    names = {}
+    for file in files:
+        run_team, system = split_name(file)
+        names[file] = system if run_team == team else f"{run_team}-{system}"
+    return names
+
+
+def split_name(file: Path) -> tuple[str, str]:
+    """Return team and system of a run <team>-<system>.txt; a system's name has no hyphen."""
+    team, _, system = file.name.removesuffix(".gz").removesuffix(".txt").rpartition("-")
+    return escape_name(team), escape_name(system)
+
+
+def _index_by_name(names: Mapping[Path, str]) -> dict[str, Path]:
     files: dict[str, Path] = {}
-    for file in sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")]):
-        system = parse_system_name(file.name.removesuffix(".gz").removesuffix(".txt"))
-        if system in files:
-            names = f"{files[system].name}, {file.name}"
-            reason = f"two runs of the system {system} ({names})"
-            raise InputError(directory, "", reason, "keep one of them")
-        files[system] = file
+    for file, name in names.items():
+        if name in files:
+            reason = f"two runs of the system {name} ({files[name].name}, {file.name})"
+            raise InputError(file.parent, "", reason, "keep one of them")
+        files[name] = file
     return files
-
-
-def parse_system_name(stem: str) -> str:
-    """Return the system of a run `<team>-<system>`; a system's name has no hyphen."""
-    return escape_name(stem.rpartition("-")[2])
 
 
 def select_top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:

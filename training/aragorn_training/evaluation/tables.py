@@ -133,7 +133,10 @@ def format_evaluation(
     sections = []
     for qrels, rows in table.groupby("qrels", sort=False):
         cells = _build_cells(rows.copy(), measures, STYLES[format_name])
-        sections.append(f"{qrels}, {rows['n_topics'].max()} topics\n{_render(cells, format_name)}")
+        title = f"{qrels}, {rows['n_topics'].max()} topics"
+        if format_name == "latex":
+            title = f"% {title}; packages: booktabs, amssymb"
+        sections.append(f"{title}\n{_render(cells, format_name)}")
     return "\n\n".join(sections)
 
 

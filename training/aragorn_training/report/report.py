@@ -26,8 +26,14 @@ from aragorn_training.evaluation.evaluate import (
     evaluate_run,
     get_evaluated_topics,
 )
-from aragorn_training.evaluation.overlap import check_overlap, compute_overlap, list_docnos
+from aragorn_training.evaluation.overlap import (
+    check_overlap,
+    compute_overlap,
+    format_overlaps,
+    list_docnos,
+)
 from aragorn_training.evaluation.significance import format_sample_size_warning
+from aragorn_training.evaluation.similarity import name_runs, split_name
 from aragorn_training.report.results import (
     CANDIDATES,
     SIMILARITIES,
@@ -38,7 +44,7 @@ from aragorn_training.report.results import (
     is_fitted,
     read_learning_curves,
 )
-from aragorn_training.report.runs import find_runs, name_runs, read_runs
+from aragorn_training.report.runs import find_baseline, find_runs, read_runs
 from aragorn_training.report.topics import TOP_K, Topic, describe_topics
 
 log = logging.getLogger(__name__)
@@ -76,7 +82,10 @@ def write_report(
         UsageError: If there is no run of the baseline.
         OutputError: If the report cannot be written.
     """
-    names, baseline = name_runs(find_runs(directories), baseline)
+    run_files = find_runs(directories)
+    baseline_file = find_baseline(run_files, baseline)
+    names = name_runs(run_files, split_name(baseline_file)[0])
+    baseline = names[baseline_file]
     docnos, retrievable_docnos = list_docnos(dataset)
     runs = read_runs(names, order, retrievable_docnos)
     files = {name: file for file, name in names.items()}
@@ -88,8 +97,7 @@ def write_report(
         topics = {*get_evaluated_topics(qrels)}
         judged = {name: run for name, run in runs.items() if topics & {*run["qid"]}} or runs
         for name, run in judged.items():
-            overlap = compute_overlap(run, qrels, (name, label), (files[name], qrels_file))
-            overlaps.append(overlap.format_summary())
+            overlaps.append(compute_overlap(run, qrels, (name, label), (files[name], qrels_file)))
         values = {name: evaluate_run(run, qrels) for name, run in judged.items()}
         evaluations.append(Evaluation(label, qrels, values, baseline))
     systems = evaluations[0].sort_systems(list(runs))
@@ -104,7 +112,7 @@ def write_report(
         evaluations=evaluations,
         warning=format_sample_size_warning(evaluations[0].topics.shape[1]),
         fitted=[system for system in systems if is_fitted(system, hashes, checkpoints)],
-        overlaps=overlaps,
+        overlaps=format_overlaps(overlaps),
         topics=sections,
         **_collect_data(sections, runs, evaluations, checkpoints),
     )

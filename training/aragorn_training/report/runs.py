@@ -1,17 +1,16 @@
-"""Find, name and read the runs of a report."""
+"""Find and read the runs of a report."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pandas as pd
 
-from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, escape_name, suggest
+from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, suggest
 from aragorn.io.files import read_text
 from aragorn.io.orders import Order
 from aragorn.io.runs import RUN_FILES, read_run
 from aragorn_training.evaluation.overlap import restrict_run
-
-PATTERNS = ("*-*.txt", "*-*.txt.gz")  # of run files
+from aragorn_training.evaluation.similarity import list_runs, split_name
 
 
 def find_runs(directories: Iterable[Path]) -> list[Path]:
@@ -19,9 +18,9 @@ def find_runs(directories: Iterable[Path]) -> list[Path]:
     one has none."""
     files = []
     for directory in directories:
-        runs = sorted(file for pattern in PATTERNS for file in directory.glob(pattern))
+        runs = list_runs(directory)
         if not runs:
-            names = [file.name for pattern in PATTERNS for file in directory.glob(pattern[2:])]
+            names = [file.name for file in [*directory.glob("*.txt"), *directory.glob("*.txt.gz")]]
             reason = "no runs named <team>-<system>.txt"
             fix = "pass a directory that `rank` wrote"
             if names:
@@ -32,9 +31,8 @@ def find_runs(directories: Iterable[Path]) -> list[Path]:
     return files
 
 
-def name_runs(files: Sequence[Path], baseline: str | None) -> tuple[dict[Path, str], str]:
-    """Name the run of each file, and return the name of the baseline, too: its system, or for other
-    teams than the baseline's <team>-<system>.
+def find_baseline(files: Sequence[Path], baseline: str | None) -> Path:
+    """Return the run of the baseline.
 
     Args:
         files: Files of `find_runs`.
@@ -44,18 +42,14 @@ def name_runs(files: Sequence[Path], baseline: str | None) -> tuple[dict[Path, s
         InputError: If there is neither a baseline nor a run that equals run.txt.
         UsageError: If there is no run of the baseline.
     """
-    stems = {
-        file: escape_name(file.name.removesuffix(".gz").removesuffix(".txt")) for file in files
-    }
     if baseline is None:
-        baseline = stems[_find_primary(files)]
-    matches = [stem for stem in stems.values() if baseline in (stem, stem.rpartition("-")[2])]
-    if not matches:
-        hint = suggest(baseline, [stem.rpartition("-")[2] for stem in stems.values()])
-        raise UsageError(f"unknown baseline '{abbreviate(baseline)}'; {hint}")
-    team = matches[0].rpartition("-")[0]
-    names = {file: stem.removeprefix(f"{team}-") for file, stem in stems.items()}
-    return names, matches[0].removeprefix(f"{team}-")
+        return _find_primary(files)
+    for file in files:
+        team, system = split_name(file)
+        if baseline in (system, f"{team}-{system}"):
+            return file
+    hint = suggest(baseline, [split_name(file)[1] for file in files])
+    raise UsageError(f"unknown baseline '{abbreviate(baseline)}'; {hint}")
 
 
 def _find_primary(files: Sequence[Path]) -> Path:
