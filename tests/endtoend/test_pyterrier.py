@@ -1,5 +1,8 @@
 """Tests of PyTerrier's pipelines and experiments with the transformers of `aragorn.pyterrier`."""
 
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -8,7 +11,7 @@ from aragorn.__main__ import main
 from aragorn.errors import InputError, UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import read_run
-from tests.conftest import SAMPLE
+from tests.conftest import ROOT, SAMPLE
 
 pt = pytest.importorskip("pyterrier", reason="requirements-pyterrier.lock is not installed")
 from aragorn.pyterrier import Reranker, Retriever  # noqa: E402
@@ -95,3 +98,13 @@ def test_what_cannot_be_reranked_is_refused(dirichlet, tmp_path):
         Reranker("knrm", SAMPLE).transform(unknown)
     with pytest.raises(InputError, match="duplicate"):
         Reranker("knrm", SAMPLE).transform(pd.concat([candidates, candidates]))
+
+
+@pytest.mark.filterwarnings("ignore:There are shared pipeline components")
+def test_example_of_the_document_runs(monkeypatch):
+    text = (ROOT / "submission" / "aragorn" / "search" / "README.md").read_text()
+    [code] = re.findall(r"```python\n(import pyterrier.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    names = {"Path": Path}
+    exec(code.replace("pt.Experiment", "table = pt.Experiment"), names)
+    assert names["table"]["nDCG@5"].round(3).tolist() == [0.644, 0.488]
