@@ -101,8 +101,12 @@ def test_other_hosts_methods_and_paths_are_rejected(fetch, server):
         assert (host, *statuses) == (host, 200, 200)
         assert "zoos" in fetch(f"HTTP://{host}{build_url()}")[2]
         assert fetch(f"http://{host}/style.css")[1]["Content-Type"].startswith("text/css")
-    others = [f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example"]
-    for host in (*others, "x@localhost", ""):
+    foreign_hosts = [
+        f"evil.example:{port}",
+        f"localhost.evil.example:{port}",
+        "127.0.0.1.evil.example",
+    ]
+    for host in (*foreign_hosts, "x@localhost", ""):
         responses = fetch(build_url(), Host=host), fetch(f"http://{host}{build_url()}")
         for status, _, text in responses:
             assert (host, status, "zoos" in text) == (host, 421, False)
@@ -222,6 +226,6 @@ def test_further_host_names_are_answered_if_the_user_names_them(server):
     system = [get_system("bm25")]
     with SearchServer(
         server.searcher, Dataset(SAMPLE), system, 5, 0, ["Args.example.org"]
-    ) as other:
-        assert [other.is_allowed(host) for host in hosts] == [True, True, True, False]
+    ) as named_server:
+        assert [named_server.is_allowed(host) for host in hosts] == [True, True, True, False]
     assert not any(map(server.is_allowed, hosts))

@@ -288,11 +288,11 @@ def test_scores_are_those_of_the_teachers_ranking(
 def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path, caplog):
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"][::5]
     lines = ["query\ttext\tlabel"]
-    for argument, other in pairwise(arguments):
+    for argument, next_argument in pairwise(arguments):
         query = argument["conclusion"]
         lines += [
             f"{query}\t{text['premises'][0]['text']}\t{int(text is argument)}"
-            for text in (argument, other)
+            for text in (argument, next_argument)
         ]
     file = tmp_path / "own.tsv"
     file.write_text("\n".join(lines) + "\n")

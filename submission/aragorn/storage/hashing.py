@@ -17,13 +17,13 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
 
 
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, with a number if an earlier file has the same
+    """Return the SHA-256 of input files by file name, with its position if an earlier file has the same
     name; raise InputError if a file is unreadable."""
     try:
         hashes: dict[str, str] = {}
-        for number, file in enumerate(files, 1):
+        for position, file in enumerate(files, 1):
             name = get_printable_name(file)
-            key = f"{name} ({number})" if name in hashes else name
+            key = f"{name} ({position})" if name in hashes else name
             with open_file(file) as stream:
                 hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
         return hashes

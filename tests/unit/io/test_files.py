@@ -167,9 +167,9 @@ OTHER_TEXTS = {"XML": "<t><a/></t>", "JSON": '{"a": 1}', "YAML": "---\na: 1\n", 
 @pytest.mark.parametrize("name", FORMAT_READERS)
 def test_texts_of_other_formats_are_named(name, tmp_path):
     file = tmp_path / name
-    own = {".xml": "XML", ".json": "JSON", ".jsonl": "JSON"}.get(file.suffix)
+    expected_format = {".xml": "XML", ".json": "JSON", ".jsonl": "JSON"}.get(file.suffix)
     for kind, content in OTHER_TEXTS.items():
-        if kind != own:
+        if kind != expected_format:
             file.write_text(content)
             with pytest.raises(
                 InputError, match=f"; this is {re.escape(kind.strip())}: convert it"

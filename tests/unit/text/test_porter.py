@@ -57,6 +57,6 @@ def test_recorded_stems_depend_on_every_rule(step, monkeypatch):
     stems = [*map(stem, words)]
     rules = getattr(porter, step)
     for suffix in rules.keys() - REDUNDANT:
-        others = {key: rule for key, rule in rules.items() if key != suffix}
-        monkeypatch.setattr(porter, step, others)
+        remaining_rules = {key: rule for key, rule in rules.items() if key != suffix}
+        monkeypatch.setattr(porter, step, remaining_rules)
         assert [*map(stem, words)] != stems, suffix

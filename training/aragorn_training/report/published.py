@@ -175,8 +175,8 @@ def judge(figure: Mapping[Any, Any]) -> str:
     theirs = _to_number(figure["theirs"])
     ours = _to_number(figure["ours"])
     if theirs is None or ours is None:
-        other = DIFFERENT if is_setting else NOT_COMPARABLE
-        return REPRODUCED if figure["theirs"] == figure["ours"] else other
+        verdict = DIFFERENT if is_setting else NOT_COMPARABLE
+        return REPRODUCED if figure["theirs"] == figure["ours"] else verdict
     spreads = (figure["spread"] or 0.0, _to_number(figure["theirs"].partition(SPREAD)[2]) or 0.0)
     spread = SPREADS * hypot(*(value for value in spreads if isfinite(value)))
     tolerance = max(float(figure["tolerance"] or 0), spread)

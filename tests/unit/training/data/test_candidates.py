@@ -70,8 +70,8 @@ def tiny_work_dir(tmp_path, monkeypatch):
     for split, letters in SPLITS.items():
         rows = []
         for text, letter in letters.items():
-            other = "a" if letter == "b" else "b"
-            names = [(f"{letter}{n}", [f"{other}{(n + 1) % 5}"]) for n in range(5)]
+            second_letter = "a" if letter == "b" else "b"
+            names = [(f"{letter}{n}", [f"{second_letter}{(n + 1) % 5}"]) for n in range(5)]
             rows += [
                 (docno, f"{text}!", text, f"{docno} word", negatives) for docno, negatives in names
             ]
@@ -96,9 +96,9 @@ def load_candidates(work_dir, pool, rule):
 DOCNOS = [f"{letter}{n}" for letter in "abcd" for n in range(5)]
 
 
-def draw(query, others):
-    """Draw five of the docnos that begin with the letters `others` for a query."""
-    docnos = [docno for docno in DOCNOS if docno[0] in others]
+def draw(query, letters):
+    """Draw five of the docnos that begin with the letters `letters` for a query."""
+    docnos = [docno for docno in DOCNOS if docno[0] in letters]
     return " ".join(np.random.default_rng([0, 10, query]).choice(docnos, 5, replace=False))
 
 

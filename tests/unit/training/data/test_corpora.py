@@ -50,15 +50,15 @@ def test_sample_is_recognised_by_its_ids(tmp_path):
 
 @pytest.mark.parametrize(("mismatches", "is_args_me"), [(0, True), (2, True), (3, False)])
 def test_args_me_is_recognised_by_hashed_ids(mismatches, is_args_me, tmp_path):
-    own = {"data": "own", "licence": "not stated"}
-    expected = ARGS_ME if is_args_me else own
+    corpus = {"data": "own", "licence": "not stated"}
+    expected = ARGS_ME if is_args_me else corpus
     assert describe_corpus(write_corpus(tmp_path / "own", 200, mismatches)) == expected
 
 
 def test_credits_name_publisher_and_licence(tmp_path):
-    own = describe_corpus(write_corpus(tmp_path / "own", 1, 1))
-    assert format_credit(own) == "own arguments (licence not stated)"
-    assert format_judged_credit(own) == "own arguments (licence not stated) and judgments"
+    corpus = describe_corpus(write_corpus(tmp_path / "own", 1, 1))
+    assert format_credit(corpus) == "own arguments (licence not stated)"
+    assert format_judged_credit(corpus) == "own arguments (licence not stated) and judgments"
     expected = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
     assert format_judged_credit(ARGS_ME) == expected
 
