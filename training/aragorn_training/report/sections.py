@@ -446,7 +446,7 @@ def format_candidates_table(results: Path = RESULTS) -> str:
     trials = _read(results / "trials_bert_networks.csv")
     published_rates = trials[(trials["row"] == SELECTED) & (trials["measure"] == MAP)]["value"]
     draws = _read(results / "negative_counts.csv").query("ties == 'docno'")
-    deviations = [
+    scores = [
         _format_deviation(rows[MAP].mean(), rows[MAP].std(), 1)
         for _, rows in draws.groupby("sample_factor")
     ]
@@ -459,7 +459,7 @@ def format_candidates_table(results: Path = RESULTS) -> str:
         f"no frozen block, on a GPU, they have {published_rates.min():.2f} to {published_rates.max():.2f} with the least "
         "similar of the split.\n\n"
         "The least similar premises of the collection are negatives in training, too. How seldom a premise is one, without "
-        f"topic or text, has MAP@20 {deviations[-1]} with them (five draws), {deviations[-2]} and {deviations[-3]} with the least similar "
+        f"topic or text, has MAP@20 {scores[-1]} with them (five draws), {scores[-2]} and {scores[-3]} with the least similar "
         f"of a half and a quarter as many arguments (`study negative-counts`), and {count:.2f} in the split, where each "
         "premise is the positive of one query.\n"
     )
