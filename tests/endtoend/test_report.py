@@ -334,15 +334,18 @@ def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
     assert opened.problems == []
 
 
-def test_printed_page_is_not_cut(opened):
-    opened.send("Emulation.setEmulatedMedia", media="print")
+@pytest.mark.parametrize("path", ["out", "old"])
+def test_printed_page_is_not_cut(path, browser, years):
+    browser.open(years / path / "report.html", 1100)
+    browser.wait(CHARTS_ARE_DRAWN)
+    browser.send("Emulation.setEmulatedMedia", media="print")
     try:
-        opened.resize(700)  # about A4 without margins
-        assert opened.evaluate("document.querySelector('.results').scrollWidth") <= 700
+        browser.resize(700)  # about A4 without margins
+        assert browser.evaluate("document.querySelector('.results').scrollWidth") <= 700
         widths = "[...document.querySelectorAll('.chart svg')].map(chart => chart.clientWidth)"
-        assert max(opened.evaluate(widths)) <= 700
+        assert max(browser.evaluate(widths)) <= 700
     finally:
-        opened.send("Emulation.setEmulatedMedia", media="")
+        browser.send("Emulation.setEmulatedMedia", media="")
 
 
 def test_table_is_sorted_by_a_click(opened):

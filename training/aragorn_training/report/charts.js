@@ -71,7 +71,7 @@ function drawCandidates({ candidates }) {
   const domain = distinct(candidates, "found");
   const rows = candidates.map(row => ({ ...row, position: domain.indexOf(row.found) }));
   return draw(rows, 220, { type: "bar", stroke: "white" }, {
-    x: nominal("qid", { sort: distinct(rows, "qid"), title: "topic" }),
+    x: nominal("qid", { sort: distinct(rows, "qid"), title: "topic", axis: { labelOverlap: true } }),
     y: quantitative("n", { title: "relevant documents" }),
     color: nominal("found", { scale: { domain, range: ["#0b4f8a", "#8fb8de", "#d9d9d9"] } }),
     order: quantitative("position"),
