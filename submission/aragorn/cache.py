@@ -122,6 +122,16 @@ class Entry(NamedTuple):
         """Name without the hash of the key."""
         return _get_name(self.path)
 
+    def has_intact_file(self) -> bool:
+        """Return whether this is a directory with checksums, or one of its parts is intact."""
+        if (self.path / CHECKSUMS_FILE).is_file():
+            return True
+        for part in self.path.glob("[!.]*"):
+            with suppress(OSError, ValueError):
+                _read_payload(part)
+                return True
+        return False
+
 
 def list_entries(directory: Path) -> list[Entry]:
     """List the results in a cache directory, by path. Raises OutputError if it cannot be read."""
@@ -136,10 +146,15 @@ def list_entries(directory: Path) -> list[Entry]:
 
 
 def prune(directory: Path, max_age: float) -> list[Entry]:
-    """Remove the results that were not used for `max_age` seconds, and return them. Raises
-    OutputError if another process uses the directory."""
+    """Remove the results that were not used for `max_age` seconds, and return them; a directory in
+    which nothing is intact is not a result. Raises OutputError if another process uses the
+    directory."""
     with lock_directory(directory):
-        unused_entries = [entry for entry in list_entries(directory) if entry.age > max_age]
+        unused_entries = [
+            entry
+            for entry in list_entries(directory)
+            if entry.age > max_age and entry.has_intact_file()
+        ]
         for entry in unused_entries:
             remove(entry.path)
     return unused_entries

@@ -16,13 +16,17 @@ def test_results_are_listed_and_pruned_by_last_use(tmp_path, call):
         for name in ("terms", "terms-deepct"):
             os.utime(cache._locate(name, "old"), (old, old))
     (directory / "notes.txt").write_text("mine")
+    foreign_dir = directory / f"terms-{'0' * 16}"  # named like a result
+    foreign_dir.mkdir()
+    (foreign_dir / "notes.txt").write_text("mine")
+    os.utime(foreign_dir, (old, old))
     code, output = call("cache", directory)
     rows = [line.split() for line in output.splitlines()[1:] if line]
     assert code == 0
     assert [row[:4] for row in rows] == [
-        ["terms", "2", "4.0", "0"],
+        ["terms", "3", "4.0", "0"],
         ["terms-deepct", "1", "0.5", "31"],
-        ["all", "3", "4.5"],
+        ["all", "4", "4.5"],
     ]
     with open_cache(directory, tmp_path) as cache:  # using a result renews it
         cache.get_or_build("terms-deepct", "old", bytes)
@@ -34,5 +38,6 @@ def test_results_are_listed_and_pruned_by_last_use(tmp_path, call):
         assert len(cache.get_or_build("terms", "new", bytes)) == 1_000_000
         assert cache.get_or_build("terms", "old", lambda: b"built again") == b"built again"
     assert (directory / "notes.txt").read_text() == "mine"
+    assert (foreign_dir / "notes.txt").read_text() == "mine"
     code, output = call("cache", tmp_path / "missing")
     assert (code, "cannot be read" in output) == (5, True)

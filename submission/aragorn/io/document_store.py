@@ -28,6 +28,8 @@ VERSION = 2  # of the table
 
 DOCUMENTS_FILE = "documents.sqlite"
 COLLECTION_FILE = "collection.msgpack"
+# the temporary directory may be full, or missing
+TEMPORARY_IN_MEMORY = "pragma temp_store = memory"
 COLUMNS = ["docno", "words", "conclusion", "premise", "stance", "portal"]
 
 
@@ -187,7 +189,9 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
     try:
         # The cache directory is locked instead, because not all file systems support locks.
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?nolock=1", uri=True)) as database:
-            database.executescript("pragma journal_mode = off; pragma synchronous = off")
+            database.executescript(
+                f"pragma journal_mode = off; pragma synchronous = off; {TEMPORARY_IN_MEMORY}"
+            )
             yield database
             database.commit()
     except sqlite3.Error as error:
@@ -203,6 +207,7 @@ def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]
         with closing(
             sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         ) as database:
+            database.execute(TEMPORARY_IN_MEMORY)
             return database.execute(statement, values).fetchall()
     except sqlite3.Error as error:
         raise OutputError(

@@ -35,7 +35,8 @@ LOOPBACK_HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?"
 ABSOLUTE_FORM = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 STYLESHEET = Path(__file__).with_name("style.css")
 MAX_EXAMPLES = 8  # example queries on the home page
-REQUEST_TIMEOUT = 10.0  # seconds
+REQUEST_TIMEOUT = 2.0  # seconds for a request, during which its connection has a thread
+RESPONSE_TIMEOUT = 10.0  # seconds for sending a page
 MAX_CONNECTIONS = 64  # connections with a thread; more than MAX_WAITING, for pages without a search
 RETRY_SECONDS = 5  # after which a refused request is to be repeated
 HEADERS = {
@@ -175,6 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.raw_requestline = quote(self.raw_requestline, safe=bytes(range(128))).encode()
         if not super().parse_request():
             return False
+        self.connection.settimeout(RESPONSE_TIMEOUT)
         if self.command in ("GET", "HEAD"):
             return True
         self._send_error(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET", {"Allow": "GET, HEAD"})

@@ -35,6 +35,7 @@ MANIFEST = "manifest.json"
 FINGERPRINT_FILE = "fingerprint.json"
 PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
 METADATA_FILE = "ir-metadata.yml"
+UNKNOWN = "of unknown origin"
 DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -96,17 +97,21 @@ class RecordedFiles:
         ]
         foreign_names = [name for name in existing_names if name not in old_record.files]
         refused_names = existing_names if changed_inputs else foreign_names
-        if refused_names and not overwrite:
-            origin = f"made with another {' and '.join(changed_inputs)}"
-            cause = origin if changed_inputs and old_record.files else "of unknown origin"
-            count = f"{pluralise(len(refused_names), 'file')} {cause}"
-            advice = "choose another directory, or use --overwrite, which removes them"
-            raise OutputError(
-                f"{directory}: contains {count} ({abbreviate_list(refused_names)}); {advice}"
-            )
+        self._overwrite = overwrite
+        origin = f"made with another {' and '.join(changed_inputs)}"
+        self._refuse(refused_names, origin if changed_inputs and old_record.files else UNKNOWN)
         remove_stale_files(directory, {*names, record_name})
         self._outdated_names = existing_names if changed_inputs else []
         self._record = Record(dict(inputs), {} if changed_inputs else old_record.files)
+
+    def _refuse(self, names: Sequence[str], origin: str) -> None:
+        """Raise OutputError if there are names and `overwrite` is false."""
+        if names and not self._overwrite:
+            count = f"{pluralise(len(names), 'file')} {origin}"
+            advice = "choose another directory, or use --overwrite, which removes them"
+            raise OutputError(
+                f"{self.directory}: contains {count} ({abbreviate_list(names)}); {advice}"
+            )
 
     def __contains__(self, name: str) -> bool:
         """Return whether the record has an entry for a file."""
@@ -128,8 +133,11 @@ class RecordedFiles:
         """Write files as `build` does, with the key that `get_valid_key` returns.
 
         They are recorded before they are renamed, so that an interruption between both leaves a
-        checksum mismatch, and they are rebuilt.
+        checksum mismatch, and they are rebuilt. Raises OutputError if one of them exists, but has
+        no entry, and `overwrite` is false.
         """
+        existing_names = [name for name in names if os.path.lexists(self.directory / name)]
+        self._refuse([name for name in existing_names if name not in self], UNKNOWN)
         remove_stale_files(self.directory, names)
         temporary_files = [get_temporary_path(self.directory / name) for name in names]
         try:
@@ -174,7 +182,6 @@ class RunFiles(RecordedFiles):
         expected_names = [PRIMARY_RUN_FILE, *names]
         super().__init__(directory, fingerprint, overwrite, FINGERPRINT_FILE, expected_names)
         remove_stale_files(directory, {METADATA_FILE})
-        self._overwrite = overwrite
 
     def is_up_to_date(self, name: str, key: str) -> bool:
         """Return whether a run file exists, is intact and has a key.

@@ -299,6 +299,16 @@ def test_manifest_that_is_a_link_is_replaced(tmp_path):
     assert victim.read_text() == "theirs"
 
 
+def test_table_that_the_record_lacks_is_not_replaced(tmp_path):
+    write(RecordedFiles(tmp_path, {"corpus": "1"}), "first")
+    (tmp_path / "second").write_text("theirs")
+    with pytest.raises(OutputError, match=r"1 file of unknown origin \(second\); choose another"):
+        write(RecordedFiles(tmp_path, {"corpus": "1"}), "second")
+    assert (tmp_path / "second").read_text() == "theirs"
+    write(RecordedFiles(tmp_path, {"corpus": "1"}, overwrite=True), "second")
+    assert (tmp_path / "second").read_text() == "second"
+
+
 def test_full_disk_keeps_old_directories_and_files(directory, monkeypatch):
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OutputError, match="free disk space"):
