@@ -167,6 +167,8 @@ EVALUATIONS = {
         f"qrels: grade {grade}": (RUN, QRELS + f"4 0 a {grade}\n", f"line 9: invalid grade '{grade}'; expected a number in")
         for grade in ("2147483648", "1e30", "-1e300", "1e-320")
     },
+    "qrels: a run": (RUN, "1 Q0 a 1 2.5 t\n", "expected 4: `topic 0 docno grade`; this is a run, not judgments"),
+    "run: qrels": (QRELS, QRELS, "; these are judgments, not a run"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
 }  # fmt: skip

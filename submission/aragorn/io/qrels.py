@@ -62,7 +62,9 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
 
 
 def _has_grade(fields: Sequence[str]) -> bool:
-    return parse_float(fields[0]) is not None
+    """Return whether the first of the fields after the docno is a grade, not the rank of a run."""
+    is_run = len(fields) == 3 and parse_float(fields[1]) is not None
+    return parse_float(fields[0]) is not None and not is_run
 
 
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
