@@ -134,7 +134,7 @@ SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
 RUNS = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
-    "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\\\u200b1'; ids must be non-empty"),
+    "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\u200b1'; ids must be non-empty"),
     "rank of many digits": (f"1 Q0 a1 {MANY_DIGITS} 3 x\n", "line 1: invalid rank '7777"),
     **{
         f"score {score}": (format_lines("2", score), f"line 2: invalid score '{score}'; expected a finite number")
@@ -167,6 +167,8 @@ EVALUATIONS = {
         f"qrels: grade {grade}": (RUN, QRELS + f"4 0 a {grade}\n", f"line 9: invalid grade '{grade}'; expected a number in")
         for grade in ("2147483648", "1e30", "-1e300", "1e-320")
     },
+    "qrels: filler": (RUN, "1 0 a\u3164 1\n", "invalid docno 'a\\u3164'; ids must"),
+    "run: joiner": ("1 Q0 a\u200db 1 2 t\n", QRELS, "invalid docno 'a\\u200db'; ids must"),
     "qrels: a run": (RUN, "1 Q0 a 1 2.5 t\n", "expected 4: `topic 0 docno grade`; this is a run, not judgments"),
     "run: qrels": (QRELS, QRELS, "; these are judgments, not a run"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),

@@ -23,6 +23,7 @@ from aragorn.errors import (
     abbreviate_list,
     as_memory_errors,
     build_unreadable_input_error,
+    escape_unprintable,
 )
 from aragorn.io import irds
 from aragorn.io.formats import START_SIZE, ZIP, describe_text, refuse_format
@@ -50,7 +51,7 @@ INVALID_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 # unassigned ones that Unicode reserves for such; noncharacters
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffc"
-    "\U0001d159\U000e0000-\U000e0fff\ufdd0-\ufdef"
+    "\U00016fe4\U0001d159\U000e0000-\U000e0fff\ufdd0-\ufdef"
     + "".join(chr(plane << 16 | 0xFFFE) + chr(plane << 16 | 0xFFFF) for plane in range(17))
     + "]"
 )
@@ -277,6 +278,12 @@ def build_record_error(
         return InputError(file, location, abbreviate(str(error), 200), f"{expected}{hint}")
     offset, reason, fix = describe_json_error(bytes(data), error)
     return InputError(file, f"{location}, byte {offset}", f"{reason}; {expected}", fix)
+
+
+def quote_id(identifier: str) -> str:
+    """Return an abbreviated id in quotes, with its invisible characters escaped."""
+    visible = INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], escape_unprintable(identifier))
+    return f"'{abbreviate(visible)}'"
 
 
 def is_invalid_id(identifier: str) -> bool:

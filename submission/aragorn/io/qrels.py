@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError, abbreviate, pluralise
-from aragorn.io.files import ID_RULE, is_invalid_id
+from aragorn.io.files import ID_RULE, is_invalid_id, quote_id
 from aragorn.io.formats import describe_text
 from aragorn.io.trec import describe_field_count, parse_float, read_trec_lines, recognise_format
 
@@ -48,7 +48,7 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
         qid, iteration, docno, grade_text = line.fields
         for name, identifier in (("topic", qid), ("docno", docno)):
             if is_invalid_id(identifier):
-                reason = f"invalid {name} {abbreviate(identifier)!r}"
+                reason = f"invalid {name} {quote_id(identifier)}"
                 raise InputError(file, location, reason, ID_RULE)
         grade = parse_float(grade_text)
         if grade is None or (grade and not MIN_GRADE <= abs(grade) <= MAX_GRADE):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
-from aragorn.io.files import ID_RULE, Inputs, is_invalid_id
+from aragorn.io.files import ID_RULE, Inputs, is_invalid_id, quote_id
 from aragorn.io.orders import Order
 from aragorn.io.trec import (
     TrecLine,
@@ -137,7 +137,7 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
             handle(RunError(file, line_number, DUPLICATE, problem, "remove one"))
         elif invalid := next(filter(is_invalid_id, (qid, docno)), None):
             name = "qid" if invalid == qid else "docno"
-            problem = f"invalid {name} {abbreviate(invalid)!r}"
+            problem = f"invalid {name} {quote_id(invalid)}"
             handle(RunError(file, line_number, ID, problem, ID_RULE, invalid))
         elif score is None:
             problem = f"invalid score {abbreviate(score_text)!r}"

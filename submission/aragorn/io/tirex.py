@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from aragorn.errors import InputError, abbreviate
-from aragorn.io.files import ID_RULE, is_invalid_id, read_jsonl
+from aragorn.io.files import ID_RULE, is_invalid_id, quote_id, read_jsonl
 from aragorn.io.touche import describe_invalid_qid
 from aragorn.io.trec import parse_float
 
@@ -196,7 +196,7 @@ def _get(record: object, *names: str) -> Any:
 def _get_docno(record: Document | Candidate) -> str:
     docno = str(_get(record, "docno", "doc_id", "docid"))
     if is_invalid_id(docno):
-        raise ValueError(f"docno is '{abbreviate(docno)}'; {ID_RULE}")
+        raise ValueError(f"docno is {quote_id(docno)}; {ID_RULE}")
     return docno
 
 

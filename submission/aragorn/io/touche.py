@@ -31,6 +31,7 @@ from aragorn.io.files import (
     describe_json_error,
     is_invalid_id,
     iter_lines,
+    quote_id,
     read_bytes,
 )
 from aragorn.io.formats import START_SIZE, describe_text
@@ -183,7 +184,7 @@ def read_topics_xml(file: Path) -> Iterator[Topic]:
         location = f"line {topic.sourceline}"
         qid = _read_value(file, topic, "topic", "number", "num")
         if rule := describe_invalid_qid(qid):
-            raise InputError(file, location, f"invalid number '{abbreviate(qid)}'", rule)
+            raise InputError(file, location, f"invalid number {quote_id(qid)}", rule)
         title = _read_value(file, topic, f"topic {abbreviate(qid)}", "title", "query")
         yield Topic(qid, title, location)
 
@@ -264,7 +265,7 @@ def _is_jsonl(file: Path) -> bool:
 def _validate(argument: Argument) -> None:
     """Raise ValidationError if an id is invalid, or unless there are either premises or argument."""
     if is_invalid_id(argument.id):
-        raise msgspec.ValidationError(f"invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
+        raise msgspec.ValidationError(f"invalid id {quote_id(argument.id)}; {ID_RULE}")
     if (argument.premises is UNSET) == (argument.argument is UNSET):
         has = "neither premises nor" if argument.premises is UNSET else "both premises and"
         raise msgspec.ValidationError(f"has {has} argument; give one of them")

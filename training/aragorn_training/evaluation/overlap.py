@@ -16,7 +16,7 @@ from aragorn.errors import (
 )
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.files import ID_RULE, is_invalid_id
+from aragorn.io.files import ID_RULE, is_invalid_id, quote_id
 from aragorn.io.formats import describe_text
 from aragorn.io.runs import suggest_normalisation
 from aragorn.io.touche import sort_topics
@@ -203,7 +203,7 @@ def read_docnos(file: Path) -> set[str]:
             fix = f"expected one docno per line{describe_text(line.text.encode())}"
             raise InputError(file, location, f"{len(line.fields)} fields", fix)
         if is_invalid_id(line.fields[0]):
-            problem = f"invalid docno {abbreviate(line.fields[0])!r}"
+            problem = f"invalid docno {quote_id(line.fields[0])}"
             raise InputError(file, location, problem, ID_RULE)
         docnos.update(line.fields)
     if not docnos:
