@@ -66,6 +66,14 @@ def test_only_files_of_the_command_are_replaced(command, work, run, monkeypatch)
     assert (work / "victim").read_bytes() == content
 
 
+def test_picture_without_its_table_is_not_replaced(work, run):
+    picture = work / "out" / "jaccard.png"
+    picture.write_bytes(b"\x89PNG\r\n theirs")
+    code, text = run("overlap")
+    assert (code, "jaccard.png: a file of another program" in text) == (5, True)
+    assert picture.read_bytes().endswith(b"theirs")
+
+
 def test_tables_of_other_measures_and_empty_files_are_replaced(work, run, call):
     (work / "out" / "means.csv").touch()
     assert run("evaluate")[0] == 0

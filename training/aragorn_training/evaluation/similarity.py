@@ -21,6 +21,7 @@ from aragorn_training.plotting import PNG_SIGNATURE, create_figure, render_png
 log = logging.getLogger(__name__)
 
 DEPTH = 100  # number of documents compared per topic
+NO_MATCH = rb"(?!)"  # pattern that replaces no file but an empty one
 MIN_COMMON_DOCUMENTS = 3  # minimum number of common documents for a correlation
 # kendalltau computes tau-b
 CORRELATIONS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}
@@ -92,10 +93,14 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
                 second,
             )
     create_directory(output)
+    for name, heat_map in plot_heat_maps(tables).items():
+        file = output / f"{name}.png"
+        # a picture of that name without the table is the user's
+        write_atomic(
+            file, heat_map, PNG_SIGNATURE if file.with_suffix(".csv").exists() else NO_MATCH
+        )
     for name, table in tables.items():
         write_csv(output / f"{name}.csv", table.rename_axis("system"), 4, index=True, n_fixed=1)
-    for name, heat_map in plot_heat_maps(tables).items():
-        write_atomic(output / f"{name}.png", heat_map, PNG_SIGNATURE)
     log.info("Compared %d systems: %s", len(runs), output)
     return tables
 
