@@ -46,7 +46,7 @@ def run(call):
 def test_only_files_of_the_command_are_replaced(command, work, run, monkeypatch):
     """Run a command twice, then with another program's file and with a link in the place of an
     output."""
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_: "")  # slow
+    monkeypatch.setattr("aragorn_training.report.report._bundle_library", lambda: "")  # slow
     for _ in range(2):
         code, text = run(command)
         assert code == 0, text
