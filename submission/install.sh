@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh [ray] [openvino] [pyterrier] [irds] [training] [tests]: print the path of a Python with the packages of the locks, which are
-# installed into .venv if they are missing. ARAGORN_TORCH=cpu or cuda selects PyTorch (default: cuda if there is a driver).
+# install.sh [ray] [openvino] [pyterrier] [irds] [training] [tests]: print the path of a Python with the packages of the
+# locks, which are installed into .venv if they are missing. ARAGORN_TORCH=cpu or cuda selects PyTorch (default: cuda if there is a driver).
 set -eu
 root=$(dirname "$(dirname "$(readlink -f -- "$0")")")
 if [ -e "$root/.installed" ]; then command -v python3; exit; fi  # in the image

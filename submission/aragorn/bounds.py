@@ -19,7 +19,7 @@ Length = Annotated[int, Meta(ge=1, le=100_000)]  # words, subwords or tokens
 Share = Annotated[float, Meta(ge=0, le=1)]
 Scale = Annotated[int, Meta(ge=1, le=1_000_000)]
 Deviation = Annotated[float, Meta(ge=0, le=100)]
-# below are numbers whose reciprocals overflow
+# excludes subnormal numbers, whose reciprocals overflow
 Positive = Annotated[float, Meta(ge=1e-9, lt=1e9)]
 NonNegative = Annotated[float, Meta(ge=0, lt=1e9)]
 Bounded = Annotated[float, Meta(gt=-1e9, lt=1e9)]

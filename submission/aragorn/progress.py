@@ -21,7 +21,7 @@ MAX_SILENT_SECONDS = 4.0  # between messages of `log_when_silent`
 NOTICE = logging.INFO + 5
 
 _suppressed_threads: set[int] = set()
-# what is being done and since when, innermost last; "": a bar shows it
+# descriptions ("": shown by a bar) and start times of running tasks, innermost last
 _tasks: list[tuple[Callable[[], str], float]] = []
 
 
@@ -90,8 +90,9 @@ def log_when_silent() -> Iterator[None]:
 
     def watch() -> None:
         while not finished.wait(MAX_SILENT_SECONDS / 8):
-            if _tasks and time.time() - clock.last_time >= MAX_SILENT_SECONDS:
-                describe, start = _tasks[-1]
+            if time.time() - clock.last_time < MAX_SILENT_SECONDS:
+                continue
+            for describe, start in _tasks[-1:]:  # none, if another thread has removed it
                 if description := describe():
                     log.info("%s, %.0f s so far", description, time.perf_counter() - start)
 

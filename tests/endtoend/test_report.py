@@ -280,10 +280,11 @@ def test_report_of_two_years(years):
     run = read_run(years / "new" / "aragorn-dirichlet_rm3.txt")
     expected = len(run[run["rank"] <= 10].merge(qrels[["qid", "docno"]])) / len(qrels)
     assert recall["dirichlet_rm3"][0] == f"{expected:.2f}"
-    other = {*read_run(years / "new" / "aragorn-bm25.txt")["docno"][:100]}
+    bm25_docnos = {*read_run(years / "new" / "aragorn-bm25.txt")["docno"][:100]}
     docnos = {*run["docno"][:100]}
     position = [*jaccard].index("bm25")
-    assert jaccard["dirichlet_rm3"][position] == f"{len(docnos & other) / len(docnos | other):.2f}"
+    expected = len(docnos & bm25_docnos) / len(docnos | bm25_docnos)
+    assert jaccard["dirichlet_rm3"][position] == f"{expected:.2f}"
 
 
 def test_report_of_runs_of_a_larger_corpus(copy, capsys, caplog):

@@ -1,4 +1,4 @@
-"""Tests that answers and vectors do not depend on what was encoded before."""
+"""Tests that answers and vectors do not depend on earlier encodings."""
 
 import multiprocessing
 import os

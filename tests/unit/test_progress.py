@@ -1,4 +1,4 @@
-"""Test that silence is broken by messages about what is being done."""
+"""Test that a running task is logged when no other message appears."""
 
 import logging
 import time
@@ -11,8 +11,8 @@ from aragorn.progress import Stopwatch, announce, log_when_silent, suppress_info
 
 @pytest.fixture
 def messages(monkeypatch, caplog):
-    """Return a function that returns the messages of this test, in which silence lasts at most 40
-    ms."""
+    """Return a function that returns the messages of this test, in which at most 40 ms pass without
+    a message."""
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(progress, "MAX_SILENT_SECONDS", 0.04)
     return lambda: caplog.messages

@@ -11,7 +11,13 @@ import pandas as pd
 from aragorn.errors import InputError, abbreviate, pluralise
 from aragorn.io.files import ID_RULE, is_invalid_id, quote_id
 from aragorn.io.formats import describe_text
-from aragorn.io.trec import describe_field_count, parse_float, read_trec_lines, recognise_format
+from aragorn.io.trec import (
+    describe_field_count,
+    parse_float,
+    parse_integer,
+    read_trec_lines,
+    recognise_format,
+)
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +48,9 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
         if len(line.fields) != 4:
             reason, fix = describe_field_count(line.fields, FORMAT, _has_grade)
             hint = recognise_format(line)
-            if len(line.fields) == 3 and not describe_text(line.text.encode()):
+            if _is_rank_score_tag(line.fields[3:]):
+                hint = "; this is a run, not judgments"
+            elif len(line.fields) == 3 and not describe_text(line.text.encode()):
                 hint = "; in BEIR qrels, insert 0 as second field and remove the header"
             raise InputError(file, location, reason, f"{fix}{hint}")
         qid, iteration, docno, grade_text = line.fields
@@ -62,9 +70,12 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
 
 
 def _has_grade(fields: Sequence[str]) -> bool:
-    """Return whether the first of the fields after the docno is a grade, not the rank of a run."""
-    is_run = len(fields) == 3 and parse_float(fields[1]) is not None
-    return parse_float(fields[0]) is not None and not is_run
+    return parse_float(fields[0]) is not None and not _is_rank_score_tag(fields)
+
+
+def _is_rank_score_tag(fields: Sequence[str]) -> bool:
+    """Return whether the fields after the docno are those of a run."""
+    return len(fields) == 3 and None not in (parse_integer(fields[0]), parse_float(fields[1]))
 
 
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:

@@ -74,16 +74,18 @@ OnError = Callable[[RunError], None]
 def find_run(path: Path) -> Path:
     """Return the run file at a path; in a directory, run.txt or run.txt.gz."""
     reason = ""
+    files = []
     try:
-        files = Inputs([path]).find(RUN_FILES[0]) if path.is_dir() else [path]
-        if len(files) > 1:
-            raise InputError(path, "", f"contains {' and '.join(RUN_FILES)}", "delete one")
-        if files and (path.is_dir() or path.exists()):
-            return files[0]
-    except InputError:
-        raise
+        if path.is_dir():
+            files = Inputs([path]).find(RUN_FILES[0])
+        elif path.exists():
+            files = [path]
     except (OSError, ValueError) as error:  # invalid name or unreadable directory
         reason = f" ({abbreviate(str(error))})"
+    if len(files) > 1:
+        raise InputError(path, "", f"contains {' and '.join(RUN_FILES)}", "delete one")
+    if files:
+        return files[0]
     expected = f"expected a run file, or a directory with {' or '.join(RUN_FILES)}"
     raise InputError(abbreviate(str(path), 300), "", f"no run found{reason}", expected)
 
@@ -119,6 +121,8 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
         if len(fields) != 6:
             problem, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
             hint = recognise_format(line)
+            if len(fields) == 4 and parse_float(fields[3]) is not None:
+                hint = "; these are judgments, not a run"
             handle(RunError(file, line_number, FIELD_COUNT, problem, f"{fix}{hint}"))
             continue
         qid, _, docno, rank_text, score_text, _ = fields

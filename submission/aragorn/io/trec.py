@@ -60,22 +60,9 @@ def recognise_format(line: TrecLine) -> str:
     """Return a hint at the format of a file from its first invalid line; "" if there is none."""
     if hint := describe_text(line.text.encode()):
         return f"{hint} to lines of fields separated by spaces, without header"
-    if is_run_line(line.fields):
-        return "; this is a run, not judgments"
-    if len(line.fields) == 4 and parse_float(line.fields[3]) is not None:
-        return "; these are judgments, not a run"
     if line.line_number == 1 and all(parse_float(field) is None for field in line.fields):
         return "; this is a header: delete the line"
     return ""
-
-
-def is_run_line(fields: Sequence[str]) -> bool:
-    """Return whether there are six fields, and those of a run's rank and score are numbers."""
-    return (
-        len(fields) == 6
-        and parse_integer(fields[3]) is not None
-        and parse_float(fields[4]) is not None
-    )
 
 
 def describe_field_count(

@@ -17,8 +17,8 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
 
 
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, with its position if an earlier file has the same
-    name; raise InputError if a file is unreadable."""
+    """Return the SHA-256 of input files by file name, followed by the position if an earlier file
+    has the same name; raise InputError if a file is unreadable."""
     try:
         hashes: dict[str, str] = {}
         for position, file in enumerate(files, 1):

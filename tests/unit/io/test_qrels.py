@@ -1,4 +1,4 @@
-"""Tests of qrels as they are published: repeated, contradictory and annotated judgments."""
+"""Tests of published qrels: repeated, contradictory and annotated judgments."""
 
 import logging
 
@@ -42,3 +42,9 @@ def test_contradictory_judgments_are_refused_and_counted(name, tmp_path):
         read_qrels(tmp_path / "qrels")
     assert all(message in str(error.value) for message in messages), error.value
     assert (FIELD_2 in str(error.value)) == (name == "two annotators")
+
+
+def test_grade_out_of_range_is_no_sign_of_another_format(tmp_path):
+    (tmp_path / "qrels").write_text("1 0 a 1e30\n")
+    with pytest.raises(InputError, match=r"invalid grade '1e30'; expected .* in absolute value$"):
+        read_qrels(tmp_path / "qrels")

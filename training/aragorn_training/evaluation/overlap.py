@@ -230,10 +230,9 @@ def count_judged_documents(qrels: pd.DataFrame, docnos: Set[str]) -> pd.DataFram
     return sort_topics(counts.set_axis(["judged", "in_input"], axis="columns").reset_index())
 
 
-def find_complete_topics(qrels: pd.DataFrame, docnos: Set[str]) -> list[str]:
-    """Return the topics of all judgments `qid docno rel` whose judged documents are all in an
-    input."""
-    counts = count_judged_documents(qrels, docnos)
+def find_complete_topics(counts: pd.DataFrame) -> list[str]:
+    """Return the topics whose judged documents are all in the input, from the table of
+    `count_judged_documents`."""
     return counts.loc[counts["judged"] == counts["in_input"], "qid"].tolist()
 
 

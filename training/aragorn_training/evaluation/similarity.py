@@ -226,8 +226,8 @@ def find_system_runs(directory: Path) -> dict[str, Path]:
 
 
 def name_runs(files: Sequence[Path], team: str | None = None) -> dict[Path, str]:
-    """Name runs of `list_runs` by system, or by <team>-<system> if of other teams than `team`; None:
-    than the only team."""
+    """Name runs of `list_runs` by system, and those of other teams than `team` (None: the only team,
+    if all runs are of one) by <team>-<system>."""
     teams = {split_name(file)[0] for file in files}
     if team is None and len(teams) == 1:
         [team] = teams

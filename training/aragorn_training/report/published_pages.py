@@ -104,7 +104,7 @@ def _build_item(rows: pd.DataFrame) -> dict[str, Any]:
     """Build what the templates show of an item; reasons other than the item's are numbered `notes`,
     each printed once."""
     reasons = rows["reason"].where(rows["reason"] != rows["reason_item"], "")
-    notes = {text: number for number, text in enumerate(reasons[reasons != ""].unique(), 1)}
+    notes = {text: mark for mark, text in enumerate(reasons[reasons != ""].unique(), 1)}
     verdicts = [
         f"{verdict} ({notes[reason]})" if reason else verdict
         for verdict, reason in zip(rows["verdict"], reasons, strict=True)

@@ -218,8 +218,8 @@ def _count_closer_systems(results: Path, year: int) -> str:
         distances.append(means[BASELINE] - means[neural])
     is_closer = distances[0] < distances[1]
     return (
-        f"{is_closer.sum()} of {len(is_closer)} neural systems are closer to `{BASELINE}`, or above it, than over all "
-        "topics, where part of their distance thus seems due to missing texts."
+        f"{is_closer.sum()} of {len(is_closer)} neural systems are closer to `{BASELINE}` than over all topics, or above it: "
+        "part of their distance over all topics may be due to missing texts (untested)."
     )
 
 

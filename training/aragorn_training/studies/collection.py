@@ -95,7 +95,7 @@ def count_by_topic(qrels_by_name: Mapping[str, pd.DataFrame], docnos: Set[str]) 
     tables = []
     for name, qrels in qrels_by_name.items():
         counts = count_judged_documents(qrels, docnos)
-        topics = find_complete_topics(qrels, docnos)
+        topics = find_complete_topics(counts)
         n_judged = qrels.loc[qrels["qid"].isin(topics), "docno"].nunique()
         log.info(
             "%s: the input has all judged documents of %d of %d topics (%d documents): %s",

@@ -1,4 +1,4 @@
-"""Evaluate official runs beside the systems, on all topics and on those that miss no document.
+"""Compare official runs with the systems, on all topics and on those that miss no document.
 
 Runs of the whole corpus lose the documents that systems do not retrieve from the input.
 """
@@ -17,6 +17,7 @@ from aragorn.options import argument, option
 from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.overlap import (
+    count_judged_documents,
     find_complete_topics,
     read_collection,
     restrict_run,
@@ -100,7 +101,8 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
                 "other topics than those with a relevant document in input and qrels",
                 "use input and qrels of `study results`",
             )
-    complete_topics = find_complete_topics(read_qrels(options.qrels), docnos)
+    counts = count_judged_documents(read_qrels(options.qrels), docnos)
+    complete_topics = find_complete_topics(counts)
     complete = [qid for qid in complete_topics if qid in topics]
     if not complete:
         reason = "the input lacks judged documents of every topic"

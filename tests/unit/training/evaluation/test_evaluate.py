@@ -41,7 +41,7 @@ MEASURES = {
 
 
 def read_files(directory, qrels, run):
-    """Write qrels and a run to files, and return what is read from them."""
+    """Write qrels and a run to files, and return the frames read from them."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
     return read_run(directory / "run.txt"), read_qrels(directory / "qrels")

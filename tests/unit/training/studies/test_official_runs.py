@@ -1,4 +1,4 @@
-"""Tests of official runs beside the systems, on all topics and on those that miss no document."""
+"""Tests of the comparison of official runs with the systems, on all topics and on those that miss no document."""
 
 from math import log2
 
