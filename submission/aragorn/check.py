@@ -19,7 +19,7 @@ from aragorn.errors import (
 from aragorn.io.collection import find_mismatched_ids, select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.run_rules import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic

@@ -10,8 +10,7 @@ from os import PathLike
 import pandas as pd
 import pyterrier as pt
 
-from aragorn.output.runs import make_strictly_decreasing
-from aragorn.rankings import MAX_DEPTH
+from aragorn.rankings import MAX_DEPTH, make_strictly_decreasing
 from aragorn.search.api import LoadedSystem, load_system
 from aragorn.search.inputs import Arguments
 

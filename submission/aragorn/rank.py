@@ -19,12 +19,11 @@ from aragorn.errors import (
 )
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
-from aragorn.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
-from aragorn.output.runs import check_tag, format_run
+from aragorn.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import Session, open_chosen_engine, open_session
-from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
+from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, check_tag, format_run, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory
 from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from aragorn.errors import UsageError, abbreviate
-from aragorn.io.orders import AUTO_ORDER, Order
+from aragorn.io import AUTO_ORDER, Order
 from aragorn.options import Command, argument, integer_between, option
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from aragorn.errors import UsageError
-from aragorn.output.ir_metadata import detect_cpu
+from aragorn.ir_metadata import detect_cpu
 from aragorn.paths import SAMPLE_INPUT
 from aragorn_training.report.sections import replace_section
 from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, search, training

@@ -8,9 +8,8 @@ from itertools import cycle, islice
 import numpy as np
 import torch
 
-from aragorn.engine.base import CPU, LOCAL_ENGINE
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Shard, compute_shards
 from aragorn.engine.ray_engine import RayEngine
-from aragorn.engine.shards import Shard, compute_shards
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.index.dense import encode_shard
 from aragorn.inference.checkpoint import load_checkpoint

@@ -19,7 +19,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
-from aragorn.output.ir_metadata import measure_peak_memory
+from aragorn.ir_metadata import measure_peak_memory
 from tests.benchmarks.benchmark import compare_costs, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 

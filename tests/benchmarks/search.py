@@ -19,7 +19,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import SearchOptions

@@ -12,7 +12,7 @@ import torch
 
 from aragorn.errors import CheckpointError, InsufficientMemoryError
 from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import read_files, update_hash

@@ -13,7 +13,7 @@ from tira.check_format import check_format
 from aragorn import __version__
 from aragorn.__main__ import main
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.output.source_code import describe_source_code
+from aragorn.ir_metadata import describe_source_code
 from aragorn.progress import Stopwatch
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import read_config
@@ -187,7 +187,7 @@ def clone(tmp_path, monkeypatch):
     """Make a directory with a committed file the project's, and return it."""
     for name in ("ARAGORN_SOURCE", "ARAGORN_REVISION"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("aragorn.output.source_code.PROJECT_DIR", tmp_path)
+    monkeypatch.setattr("aragorn.ir_metadata.PROJECT_DIR", tmp_path)
     (tmp_path / "file").write_text("first")
     for arguments in (["init", "-q"], ["add", "file"], ["commit", "-qm", "first"]):
         git(tmp_path, *arguments)
@@ -261,7 +261,7 @@ def test_git_that_does_not_answer_is_ended(clone, tmp_path_factory, monkeypatch)
     (directory / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (directory / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
-    monkeypatch.setattr("aragorn.output.source_code.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("aragorn.ir_metadata.MAX_SECONDS", 0.05)
     assert describe_source_code() == {"commit": "unknown"}
 
 

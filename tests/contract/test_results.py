@@ -17,7 +17,7 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import get_tagger_class
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.registry import list_module_names
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS

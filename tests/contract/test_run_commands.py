@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from aragorn.io.runs import read_run
-from aragorn.pipeline.component import Component
+from aragorn.pipeline.retrieval import Component
 from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 from aragorn.cache import open_cache
 from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
 from aragorn.search.searcher import SearchOptions

@@ -16,8 +16,7 @@ from ray.cluster_utils import Cluster
 from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine import ray_engine
-from aragorn.engine.base import CPU
-from aragorn.engine.shards import Shard, compute_shards
+from aragorn.engine.base import CPU, Shard, compute_shards
 from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker

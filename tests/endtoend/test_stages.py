@@ -18,7 +18,7 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.neural import RerankStage
-from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.quality import QualityRerankingStage
 from aragorn_training.__main__ import main as training
 from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash
 

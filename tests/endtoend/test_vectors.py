@@ -17,7 +17,7 @@ from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.collection import Collection, CorpusFrame
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.search.indexing import build_indexes
 from aragorn.systems.catalogue import get_system

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aragorn.cache import CHECKSUM_SIZE
 from aragorn.index.weighting import BM25, RM3, Dirichlet
-from aragorn.output.runs import format_run
+from aragorn.rankings import format_run
 from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import make_argument, write_deepct, write_lexical
 

@@ -17,7 +17,7 @@ aragorn/inference, aragorn/verbs
 aragorn/index
 aragorn/pipeline
 aragorn/systems
-aragorn/output, aragorn/search, aragorn_training/data
+aragorn/search, aragorn_training/data
 aragorn's commands, aragorn_training/fitting
 aragorn_training/options
 aragorn_training/fusion, aragorn_training/sbert, aragorn_training/tuning
@@ -33,7 +33,8 @@ LAYER_BY_PACKAGE = {
     for package in packages.split(", ")
 }
 STORAGE = {"cache", "versions"}  # modules in the layer of the package storage
-COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain", "pyterrier"}  # or front ends
+# or front ends
+COMMANDS = {"__main__", "cli", "commands", "rank", "check", "explain", "ir_metadata", "pyterrier"}
 IMPORTERS = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("aragorn/text/",),
     "inflect": ("aragorn/text/",),

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import OutputError
-from aragorn.output.runs import format_run
 from aragorn.rankings import (
     COLUMNS,
     build_rankings,
     decode_rankings,
     encode_rankings,
+    format_run,
     rank_by_score,
     rank_by_score_stable,
     validate_rankings,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from aragorn.cli import Commands
 from aragorn.errors import UsageError, abbreviate, escape_name, escape_undecodable
-from aragorn.io.orders import AUTO_ORDER, Order
+from aragorn.io import AUTO_ORDER, Order
 from aragorn.options import add_arguments, build_options, integer_between, option, parse_path
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import Parts
-from aragorn.engine.base import LOCAL_ENGINE, Engine
-from aragorn.engine.shards import Shard, compute_shards
+from aragorn.engine.base import LOCAL_ENGINE, Engine, Shard, compute_shards
 from aragorn.errors import abbreviate
 from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 from aragorn.rankings import MAX_DEPTH

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from aragorn.cache import Parts, decode_npy, encode_npy
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine, run_task
-from aragorn.engine.shards import Shard, compute_shards
+from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread

@@ -1,5 +1,10 @@
-"""Read topics, documents and runs.
+"""Read topics, documents and runs; without imports, so that `--help` is fast."""
 
-Every reader raises InputError if a file is missing, unreadable or malformed; docstrings name
-further reasons. A generator of records raises it for the first invalid record.
-"""
+from typing import Literal, get_args
+
+Order = Literal["auto", "rank", "score"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+AUTO_ORDER = (
+    "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores "
+    "disagree are rejected without `--order rank` or `--order score`"
+)

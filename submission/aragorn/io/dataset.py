@@ -12,16 +12,15 @@ from pathlib import Path
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, suggest
-from aragorn.io import tirex, touche
+from aragorn.io import Order, tirex, touche
 from aragorn.io.collection import MIN_PREMISE_WORDS
 from aragorn.io.files import Inputs, batched, select_files
-from aragorn.io.orders import Order
 from aragorn.io.runs import find_run, read_run, sort_ranking, validate_input_run
 from aragorn.io.tirex import DOCUMENTS_FILES, QUERIES_FILE, RERANK_FILE
 from aragorn.io.touche import ARGS_ME_FILES, PORTAL_FILES, TOPIC_FILES
 from aragorn.progress import Stopwatch
+from aragorn.storage.archives import combine_hashes, hash_input_files
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.storage.hashing import combine_hashes, hash_input_files
 
 log = logging.getLogger(__name__)
 

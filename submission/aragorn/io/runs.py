@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
+from aragorn.io import Order
 from aragorn.io.files import ID_RULE, Inputs, is_invalid_id, quote_id
-from aragorn.io.orders import Order
 from aragorn.io.trec import (
     TrecLine,
     describe_field_count,
@@ -185,7 +185,7 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
         ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores,
             that column is NaN and not used; if it lacks both, documents stay in file order.
             Remaining ties are in file order.
-        order: Column to sort by; "auto" applies `orders.AUTO_ORDER`.
+        order: Column to sort by; "auto" applies `io.AUTO_ORDER`.
         source: File of the ranking, for messages.
 
     Returns:

@@ -17,7 +17,7 @@ from aragorn.errors import pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM
 from aragorn.pipeline.collection import Collection, CorpusFrame
-from aragorn.pipeline.component import Component, iter_components
+from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.pipeline.session import open_chosen_engine, open_session
 from aragorn.progress import announce, log_when_silent, suppress_info
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system

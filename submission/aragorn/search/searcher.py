@@ -21,8 +21,7 @@ from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionE
 from aragorn.explanation import Explanation
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
 from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.component import iter_components
-from aragorn.pipeline.retrieval import Queries, Retrieval, Stage
+from aragorn.pipeline.retrieval import Queries, Retrieval, Stage, iter_components
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
 from aragorn.search.inputs import build_topics, clean_query

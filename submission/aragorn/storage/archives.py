@@ -1,13 +1,14 @@
-"""Read the members of zip archives like files, without unpacking them.
+"""Read the members of zip archives like files, without unpacking them, and hash files.
 
 The path of a member is that of its archive, followed by its name in the archive:
 argsme.zip/debateorg.json.
 """
 
 import errno
+import hashlib
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from gzip import BadGzipFile
 from io import BufferedReader
@@ -15,8 +16,8 @@ from lzma import LZMAError
 from pathlib import Path
 from zipfile import BadZipFile, ZipExtFile, ZipFile, ZipInfo
 
-from aragorn.errors import InputError, abbreviate
-from aragorn.storage.atomic_files import open_regular
+from aragorn.errors import InputError, abbreviate, build_unreadable_input_error
+from aragorn.storage.atomic_files import get_printable_name, open_regular
 
 DAMAGE_ERRORS = (
     BadZipFile,
@@ -108,3 +109,35 @@ def _describe_fault(name: str, info: ZipInfo) -> str:
     if info.flag_bits & 1:
         return f"encrypted; {UNPACK}"
     return f"zip archive in a zip archive; {UNPACK}" if path.suffix.lower() == ".zip" else ""
+
+
+def combine_hashes(hashes: Mapping[str, str]) -> str:
+    """Return the SHA-256 of named hashes, which depends on their order."""
+    return hashlib.sha256(
+        "".join(f"{name} {value}\n" for name, value in hashes.items()).encode()
+    ).hexdigest()
+
+
+def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
+    """Return the SHA-256 of input files by file name, followed by the position if an earlier file
+    has the same name; raise InputError if a file is unreadable."""
+    try:
+        hashes: dict[str, str] = {}
+        for position, file in enumerate(files, 1):
+            name = get_printable_name(file)
+            key = f"{name} ({position})" if name in hashes else name
+            with open_file(file) as stream:
+                hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashes
+    except OSError as error:
+        raise build_unreadable_input_error(error) from None
+
+
+def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 of input files by file name, or by the keys of `files` if file names are
+    not unique."""
+    names = [get_printable_name(file) for file in files.values()]
+    hashes = [
+        hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)
+    ]
+    return dict(zip(names if len({*names}) == len(names) else files, hashes, strict=True))

@@ -15,7 +15,7 @@ from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage
 from aragorn.systems.latent import LatentStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.neural import RerankStage
-from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.quality import QualityRerankingStage
 
 
 @dataclass(frozen=True)

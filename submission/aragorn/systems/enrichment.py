@@ -14,7 +14,7 @@ import pandas as pd
 from aragorn.engine.base import run_task
 from aragorn.explanation import Row, TextSpan
 from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.component import Component
+from aragorn.pipeline.retrieval import Component
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts

@@ -4,14 +4,25 @@ Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance
 README.md.
 """
 
+from __future__ import annotations
+
 import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from aragorn.bounds import NonNegative
+from aragorn.explanation import Explanation, Row
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import CheckpointStore
+from aragorn.rankings import rank_by_score_stable, truncate_rankings
 from aragorn.systems.weighted_sum import compute_z_scores
 
 VERSION = 1  # of scores of the same parameters
@@ -62,3 +73,108 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return np.concatenate(
             [scores, scores.min() - SCORE_GAP - (top_relevance.min() - lower_relevance)]
         )
+
+
+@dataclass(frozen=True)
+class QualityRerankingStage(Stage):
+    """Re-ranking of a stage's top documents by relevance and quality scores; documents ranked lower
+    keep their order."""
+
+    version = 1
+    family = "quality re-ranking"
+    relevance: Stage
+    quality: Stage  # scores the top documents; its own ranking is not used
+    checkpoint: str
+
+    def get_sources(self) -> tuple[ModuleType | type, ...]:
+        return (sys.modules[__name__],)
+
+    def get_dependencies(self) -> tuple[Stage, ...]:
+        return (self.relevance, self.quality)
+
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
+        return checkpoints.load_config(self.checkpoint, QualityInterpolation)
+
+    def rank(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Rank documents; an input run is first ranked by relevance, then its top documents are
+        re-ranked."""
+        return self.search(retrieval)
+
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Rank all documents of the relevance stage; documents with equal scores keep their
+        order."""
+        return rank_by_score_stable(self._get_scored_ranking(retrieval), retrieval.topics)
+
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
+        """Score pairs; a document missing from the topic's relevance ranking scores below all
+        documents in it."""
+        scored_ranking = self._get_scored_ranking(retrieval)
+        known_scores = pairs[["qid", "docno"]].merge(
+            scored_ranking, on=["qid", "docno"], how="left"
+        )["score"]
+        fallback_scores = (
+            pairs["qid"].map(scored_ranking.groupby("qid")["score"].min()).fillna(0.0).to_numpy()
+            - SCORE_GAP
+        )
+        return np.where(known_scores.isna(), fallback_scores, known_scores)
+
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
+        """Break the score down into relevance and quality, with the score change for each omitted
+        subword (occlusion)."""
+        interpolation = self.load_checkpoint(retrieval.session.checkpoints)
+        scored_ranking = self._get_scored_ranking(retrieval)
+        top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
+        score = self.score_document(retrieval, qid, docno)
+        if docno not in set(top_rows["docno"]):
+            summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
+            rows = [Row(score, "below the re-ranked documents")]
+            return Explanation(score, rows, summary)
+        position = top_rows.index[top_rows["docno"] == docno][0]
+        quality = self.quality.explain(retrieval, qid, docno)
+        contributions = interpolation.compute_contributions(
+            top_rows["relevance"].to_numpy(), top_rows["quality"].to_numpy()
+        )
+        note = f"z-score of {quality.score:.4f}, weight {interpolation.weight:.3f}"
+        rows = [
+            Row(
+                contributions[0][position],
+                "relevance",
+                f"z-score of {top_rows['relevance'][position]:.4f}",
+            ),
+            Row(contributions[1][position], "quality", note),
+        ]
+        deviation = top_rows["quality"].std(ddof=0)
+        slope = interpolation.weight / deviation if deviation else 0.0
+        return Explanation(
+            score,
+            rows,
+            f"sum of these contributions; z-scores over the topic's top {len(top_rows)} documents",
+            model_inputs=quality.model_inputs,
+            breakdowns={f"quality {quality.score:.6f}: {quality.summary}": quality.contributions},
+            occlusions=[replace(row, value=slope * row.value) for row in quality.occlusions],
+        )
+
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {self.load_checkpoint(checkpoints).format_formula()}"
+
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"reranks": get_name(self.relevance)}
+
+    def _get_scored_ranking(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Return `qid docno relevance quality score` in relevance order, computed once; quality is
+        NaN below the top."""
+        return retrieval.once(self, "scored", lambda: self._compute_scores(retrieval))
+
+    def _compute_scores(self, retrieval: Retrieval) -> pd.DataFrame:
+        interpolation = self.load_checkpoint(retrieval.session.checkpoints)
+        ranking = retrieval.rank(self.relevance)
+        top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
+        quality = top_pairs.assign(quality=self.quality.score(retrieval, top_pairs).astype(float))
+        scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(
+            quality, on=["qid", "docno"], how="left"
+        )
+        scores = [
+            interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
+            for _, rows in scored_ranking.groupby("qid", sort=False)
+        ]
+        return scored_ranking.assign(score=np.concatenate([np.empty(0), *scores]))

@@ -9,10 +9,9 @@ from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine, Shard, compute_shards
 from aragorn.engine.device import choose_device
 from aragorn.engine.ray_engine import find_gpu_index
-from aragorn.engine.shards import Shard, compute_shards
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from tests.conftest import write_tiny_ranker

@@ -70,7 +70,7 @@ def test_changed_files_change_the_fingerprint(name, file, change, directory):
     ("knrm", "aragorn.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
     ("deepct", "aragorn.models.taggers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
     ("deepct", "aragorn.text.passages.SENTENCE_END", re.compile("(?!)")),
-    ("targer", "aragorn.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
+    ("targer", "aragorn.models.taggers.targer.CRF.decode", lambda self, emissions, mask: mask.long()),
 ])  # fmt: skip
 def test_changed_code_fails_the_probe(name, target, replacement, directory, monkeypatch):
     monkeypatch.setattr(target, replacement)

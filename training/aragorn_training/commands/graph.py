@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from aragorn.models.bert import BERTNetwork
-from aragorn.pipeline.component import Component, iter_components
+from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
 from aragorn.systems.catalogue import ENSEMBLES, FUSION_CANDIDATES, QUALITY_RERANKINGS, SYSTEMS

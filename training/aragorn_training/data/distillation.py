@@ -14,7 +14,7 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, read_topics
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.systems.catalogue import System
 from aragorn.versions import describe_versions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from aragorn.errors import InputError
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import UNKNOWN_LICENCE

@@ -17,7 +17,7 @@ from aragorn.io import collection, touche
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise

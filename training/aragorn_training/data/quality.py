@@ -11,7 +11,7 @@ import pandas as pd
 
 from aragorn.errors import InputError
 from aragorn.progress import track
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles, read_record
 from aragorn.versions import describe_versions
 from aragorn_training.data.datasets import webis_argquality

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import surface_tokens
 from aragorn.versions import describe_versions

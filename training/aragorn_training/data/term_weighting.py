@@ -21,7 +21,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.progress import track
-from aragorn.storage.hashing import hash_input_files
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.text import passages
 from aragorn.text.index_terms import TermAnalyser

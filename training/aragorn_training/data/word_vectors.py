@@ -19,8 +19,8 @@ import safetensors.numpy
 
 from aragorn.errors import InputError
 from aragorn.progress import track_weighted
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import open_regular
-from aragorn.storage.hashing import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation, surface_tokens
 from aragorn.text.normalisation import tokenise_query

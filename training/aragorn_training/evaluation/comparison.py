@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError, abbreviate_list, escape_name, pluralise
-from aragorn.io.orders import Order
+from aragorn.io import Order
 from aragorn.io.runs import find_run, list_other_runs, read_run
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.overlap import raise_no_common_topic

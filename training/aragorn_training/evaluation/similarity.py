@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, escape_name, pluralise
-from aragorn.io.orders import Order
+from aragorn.io import Order
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic

@@ -12,8 +12,8 @@ import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.io.qrels import read_qrels
 from aragorn.pipeline.session import CheckpointStore
+from aragorn.storage.archives import hash_named_files
 from aragorn.storage.atomic_files import create_directory
-from aragorn.storage.hashing import hash_named_files
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import write_fitted

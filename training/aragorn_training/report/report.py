@@ -15,8 +15,8 @@ import vl_convert
 from markupsafe import Markup
 
 from aragorn.errors import escape_name, pluralise
+from aragorn.io import Order
 from aragorn.io.dataset import Dataset
-from aragorn.io.orders import Order
 from aragorn.io.qrels import read_qrels
 from aragorn.search.page import sanitise_value
 from aragorn.storage.atomic_files import sha256_file, write_atomic

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.storage.checkpoint_directory import METRICS, PROVENANCE, read_json
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, JUDGED, NDCG

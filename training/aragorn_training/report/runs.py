@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, suggest
+from aragorn.io import Order
 from aragorn.io.files import read_text
-from aragorn.io.orders import Order
 from aragorn.io.runs import RUN_FILES, read_run
 from aragorn_training.evaluation.overlap import restrict_run
 from aragorn_training.evaluation.similarity import list_runs, split_name

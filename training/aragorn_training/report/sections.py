@@ -11,7 +11,7 @@ import pandas as pd
 
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR, PROJECT_DIR
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS

@@ -17,9 +17,8 @@ from torch import Tensor
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens
-from aragorn.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
 from aragorn.models.padding import pad
-from aragorn.models.taggers.targer import TARGER
+from aragorn.models.taggers.targer import CRF, FORBIDDEN_SCORE, PADDING_STATE, TARGER
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn_training.data.corpora import format_credit

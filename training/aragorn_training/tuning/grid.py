@@ -20,7 +20,7 @@ from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import search
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
-from aragorn.storage.hashing import hash_named_files
+from aragorn.storage.archives import hash_named_files
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import TermIndexArtifact
 from aragorn.text import index_terms

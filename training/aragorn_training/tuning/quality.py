@@ -22,11 +22,10 @@ from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.qrels import read_qrels
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import QUALITY_RERANKINGS, System
-from aragorn.systems.quality import QualityInterpolation
-from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.quality import QualityInterpolation, QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted

@@ -9,8 +9,8 @@ import pytest
 from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
-from aragorn.pipeline.component import iter_components
-from aragorn.storage.hashing import hash_input_files
+from aragorn.pipeline.retrieval import iter_components
+from aragorn.storage.archives import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import prepare_quality

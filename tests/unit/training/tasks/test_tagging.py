@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 from aragorn.errors import InputError
-from aragorn.models.crf import FORBIDDEN_SCORE
-from aragorn.models.taggers.targer import TARGER
+from aragorn.models.taggers.targer import FORBIDDEN_SCORE, TARGER
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
 from aragorn_training.data.datasets.argument_components import TaggedDocument

@@ -13,9 +13,9 @@ from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option, parse_path
-from aragorn.pipeline.component import iter_components
+from aragorn.pipeline.retrieval import iter_components
+from aragorn.storage.archives import hash_input_files
 from aragorn.storage.checkpoint_directory import PROVENANCE
-from aragorn.storage.hashing import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.evaluation import tables

@@ -22,7 +22,7 @@ from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import DEBATES, LEARNED_FUSIONS, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentParameters
-from aragorn.systems.quality_reranking import QualityRerankingStage
+from aragorn.systems.quality import QualityRerankingStage
 from aragorn.systems.weighted_sum import PAIR_COLUMNS
 from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval

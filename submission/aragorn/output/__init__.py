@@ -1,1 +1,0 @@
-"""Write TREC runs and ir-metadata; raise OutputError if a file cannot be written."""
