@@ -68,7 +68,7 @@ def test_run_directory_in_use_is_refused(rank, output):
 
 
 MALFORMED_METADATA = {
-    "empty": "", "deep": DEEP[:3000], "NUL": "\x00", "a number as method": "method: {retrieval: [7]}",
+    "empty": "", "deep": DEEP[:1100], "NUL": "\x00", "a number as method": "method: {retrieval: [7]}",
     "training data in a list": "method: {retrieval: [{name: aragorn-knrm, training data: [x]}]}",
     "an object of Python": "!!python/object/apply:os.system [id]",
 }  # fmt: skip

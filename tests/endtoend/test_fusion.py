@@ -12,7 +12,6 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore
-from aragorn.rankings import truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from aragorn.systems.fusion import LearnedFusionStage
@@ -211,29 +210,6 @@ def fusion_checkpoint(checkpoints_copy):
     """Write the fusion `STAGE` of untrained systems, and return the checkpoints' directory."""
     write_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
-
-
-def test_fusion_scores_match_hand_computed_sums(execute, fusion_checkpoint):
-    retrieval = execute()
-    rankings = {name: retrieval.rank(FUSION_CANDIDATES[name]) for name in ("dirichlet", "knrm")}
-    tops = [truncate_rankings(ranking, POOL_DEPTHS[name]) for name, ranking in rankings.items()]
-    pools = [top[["qid", "docno"]] for top in tops]
-    pool = pd.concat(pools).drop_duplicates().reset_index(drop=True)
-    assert 36 < len(pool) <= 60  # three topics of 20, minus duplicates
-    features = pd.DataFrame(
-        {name: FUSION_CANDIDATES[name].score(retrieval, pool) for name in POOL_DEPTHS}
-    )
-    premises = retrieval.collection.documents.read_texts(set(pool["docno"])).set_index("docno")[
-        "premise"
-    ]
-    features["length"] = np.minimum(np.log(pool["docno"].map(premises.str.split().str.len())), 6.5)
-    by_topic = features.groupby(pool["qid"])
-    deviations = (
-        (features - by_topic.transform("mean")) / by_topic.transform("std", ddof=0)
-    ).fillna(0.0)
-    pool["expected"] = 0.25 + (deviations * (WEIGHTS | {"length": 0.125})).sum(axis=1)
-    both = retrieval.rank(STAGE).merge(pool, on=["qid", "docno"], how="outer")
-    np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
 
 def test_scores_depend_on_neither_member_order_nor_other_documents(execute, fusion_checkpoint):

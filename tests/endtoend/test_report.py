@@ -156,16 +156,6 @@ def test_report_describes_each_topic(report_dir, page):
         assert first in section[section.index(f'id="{link}"') :].partition("</article>")[0]
 
 
-def test_report_shows_recall(report_dir):
-    qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
-    relevant = qrels.query("rel > 0")[["qid", "docno"]]
-    rows = find_rows(read_report(report_dir), "Table of recall")
-    for name in NAMES:
-        run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
-        retrieved = run[run["rank"] <= 10].merge(relevant)
-        assert rows[name][0] == f"{len(retrieved) / len(relevant):.2f}"
-
-
 def test_report_compares_with_primary_run_and_lists_fits(copy):
     file = copy / "checkpoints" / "dirichlet" / "provenance.json"  # a component of tfr_bert
     trained_on = {"input": {"qrels": sha256_file(copy / "qrels")}}

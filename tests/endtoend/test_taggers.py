@@ -72,18 +72,16 @@ def work(prepared_work_dir, without_plots, tmp_path_factory):
 def test_tagger_learns_and_reports_its_sources(work, corpus):
     checkpoint = work / "checkpoints" / "mine"
     metrics, provenance = (
-        json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json")
+        json.loads((checkpoint / f"{name}.json").read_text()) for name in ("metrics", "provenance")
     )
     # a fifth of the forty documents in each data set
     assert (metrics["documents"], metrics["last epoch"]) == (16, 5)
     assert metrics["validation"]["F1"] > 90
     card = (checkpoint / "README.md").read_text()
-    message = (
-        "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse"
-    )
-    assert message in card
-    message = f"MIT); word vectors and language model: {corpus.name} arguments (licence not stated). Hashes"
-    assert message in card
+    essays = "persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse"
+    assert f"Trained on {essays}" in card
+    vectors = f"word vectors and language model: {corpus.name} arguments (licence not stated)"
+    assert f"MIT); {vectors}. Hashes" in card
     training_data = provenance["training_data"]
     assert set(training_data.pop("input")) == {"essays.parquet", "webd.parquet"}
     sources = f"essays and webd (TARGER) and {corpus.name}"
@@ -93,19 +91,17 @@ def test_tagger_learns_and_reports_its_sources(work, corpus):
 
 
 def test_tagger_initialises_from_the_language_model(work):
-    metrics = json.loads((work / "checkpoints" / "words" / "metrics.json").read_text())
+    checkpoints = work / "checkpoints"
+    metrics = json.loads((checkpoints / "words" / "metrics.json").read_text())
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
     recipe = load_recipe(str(work.parent / "mine.toml"))
     pretrained, random_weights = (
-        build_network(spec, work / "vectors-word2vec", work / "checkpoints").network.state_dict()
+        build_network(spec, work / "vectors-word2vec", checkpoints).network.state_dict()
         for spec in (recipe, replace(recipe, task=replace(recipe.task, init_from="")))
     )
-    learned = LanguageModelCheckpoint.load(work / "checkpoints" / "words").network.state_dict()
-    same = {
-        name
-        for name in pretrained
-        if name in learned and torch.equal(pretrained[name], learned[name])
-    }
+    learned = LanguageModelCheckpoint.load(checkpoints / "words").network.state_dict()
+    names = pretrained.keys() & learned.keys()
+    same = {name for name in names if torch.equal(pretrained[name], learned[name])}
     assert same == {name for name in pretrained if not name.startswith(("emission.", "crf."))}
     reset = {name for name in pretrained if torch.equal(pretrained[name], random_weights[name])}
     assert reset == {"emission.weight", "emission.bias", "crf.transitions"}
@@ -115,28 +111,17 @@ INVALID_RECIPES = [  # old text, new text, exit code, and part of the message
     ('"word2vec"', '"fasttext"', 3, "--surface-tokens fasttext --dimensions 6`"),
     ("dropout = 0.1", "tags = ['O']", 2, "unknown key network.tags"),
     ('"words"', '"speech"', 4, "speech: checkpoint not found"),
-    (
-        "hidden = 12",
-        "hidden = 13",
-        2,
-        "tagging.init_from: the layer sizes of 'words' differ from the recipe's; use its",
-    ),
-    (
-        "max_terms = 40",
-        "max_terms = 39",
-        2,
-        "tagging.init_from: the word vectors of 'words' differ",
-    ),
+    ("hidden = 12", "hidden = 13", 2, "init_from: the layer sizes of 'words' differ from the"),
+    ("max_terms = 40", "max_terms = 39", 2, "init_from: the word vectors of 'words' differ"),
     ("[training]", "[training]\nmargin = 2.0", 2, "training.margin applies to [pairs] only"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "code", "message"), INVALID_RECIPES)
 def test_invalid_recipes_fail(old, new, code, message, work, tmp_path, assert_fails):
-    (tmp_path / "refused.toml").write_text(TARGER_RECIPE.replace(old, new))
-    assert_fails(
-        code, message, "fit", tmp_path / "refused.toml", "--work-dir", work, "--device", "cpu"
-    )
+    file = tmp_path / "refused.toml"
+    file.write_text(TARGER_RECIPE.replace(old, new))
+    assert_fails(code, message, "fit", file, "--work-dir", work, "--device cpu")
 
 
 def test_vectors_of_another_kind_fail(work, tmp_path, assert_fails):
@@ -160,16 +145,12 @@ def test_index_contains_only_kept_components(checkpoints_copy, execute):
     save_network(checkpoints_copy / "targer_essays", *parts, {}, UNTRAINED, "# test\n")
     retrieval = execute()
     unreduced = LexicalStage("dirichlet")
-    plain = unreduced.get_index(retrieval.collection)
-    reduced = STAGE.get_index(retrieval.collection)
+    reduced, plain = (stage.get_index(retrieval.collection) for stage in (STAGE, unreduced))
     assert sorted(reduced.terms) == sorted(plain.terms)
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
-        counts = [
-            dict(zip(terms, frequencies.tolist(), strict=True))
-            for terms, frequencies in (index.get_document_terms(row) for index in (reduced, plain))
-        ]
-        assert counts[0] == counts[1]
+        first, second = (index.get_document_terms(row) for index in (reduced, plain))
+        assert dict(zip(*first, strict=True)) == dict(zip(*second, strict=True))
     assert retrieval.rank(STAGE)["docno"].tolist() == retrieval.rank(unreduced)["docno"].tolist()
     assert 0 < filtered.total_length < plain.total_length
     assert len(filtered.lengths) == len(plain.lengths) == 575
@@ -177,98 +158,93 @@ def test_index_contains_only_kept_components(checkpoints_copy, execute):
 
 def test_explain_marks_claims_and_premises(corpus_with_topics, all_checkpoints_dir, execute):
     retrieval = execute(qid="1")
+    system = SYSTEMS["targer_dirichlet"]
     plain, coloured = (
-        explain(SYSTEMS["targer_dirichlet"], ["a0-0"], retrieval, colour)
-        for colour in (False, True)
+        explain(system, ["a0-0"], retrieval, is_coloured) for is_coloured in (False, True)
     )
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", marked) == text
     tagger = load_tagger(all_checkpoints_dir / "targer_essays")
-    passages = tagger.tokeniser.split(text)
-    tagged = [word for passage in passages for word in tagger.network.annotate([passage])[0]]
+    network = tagger.network
+    tagged = [word for part in tagger.tokeniser.split(text) for word in network.annotate([part])[0]]
     for part in ("claim", "premise"):
         words = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", marked)).split()
-        tagged_words = [word for word in tagged if tagger.network.get_component_type(word) == part]
-        assert words == [word.surface for word in tagged_words] != []
+        expected = [word.surface for word in tagged if network.get_component_type(word) == part]
+        assert words == expected != []
     for colour, mark in (("\x1b[1;34m", "[claim: "), ("\x1b[32m", "[premise: "), ("\x1b[0m", "]")):
         coloured = coloured.replace(colour, mark)
     assert coloured == plain
 
 
-def test_document_lengths_count_kept_components(
-    corpus_with_topics, all_checkpoints_dir, tmp_path, execute
-):
-    output = ["--work-dir", tmp_path, "-o", tmp_path / "lengths.csv"]
-    flags = argv(
-        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *output
-    )
-    assert main(["study", "lengths", "targer_essays", *map(str, flags)]) == 0
-    table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
-    documents = execute().collection.documents.read_texts(
-        execute().collection.documents.searchable_docnos
-    )
+@pytest.fixture
+def flags(corpus_with_topics, all_checkpoints_dir, tmp_path):
+    """Return the flags of studies of `corpus_with_topics`, which write table.csv."""
+    paths = ["-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu"]
+    return argv(*paths, "--work-dir", tmp_path, "-o", tmp_path / "table.csv")
+
+
+def test_document_lengths_count_kept_components(flags, all_checkpoints_dir, tmp_path, execute):
+    assert main(["study", "lengths", "targer_essays", *flags]) == 0
+    table = pd.read_csv(tmp_path / "table.csv").set_index("corpus")
+    store = execute().collection.documents
+    documents = store.read_texts(store.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
-    assert table.loc["args.me", "mean"] == pytest.approx(
-        np.mean([len(text.split()) for text in texts]), abs=0.01
-    )
+    mean = np.mean([len(text.split()) for text in texts])
+    assert table.loc["args.me", "mean"] == pytest.approx(mean, abs=0.01)
     tagger = load_tagger(all_checkpoints_dir / "targer_essays")
-    sizes = np.array(
-        [sum(frequencies.values()) for frequencies in enrich_texts(texts, tagger, CPU)]
-    )
+    sizes = np.array([sum(words.values()) for words in enrich_texts(texts, tagger, CPU)])
     expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std()]
     expected.append(100 * (sizes == 0).mean())
-    assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(
-        expected, abs=0.01
-    )
+    row = table.loc["targer_essays", [*COLUMNS, "empty_percent"]]
+    assert row.tolist() == pytest.approx(expected, abs=0.01)
 
 
-def test_rank_changes_show_ranks_and_term_frequencies(
-    corpus_with_topics, all_checkpoints_dir, tmp_path, execute, assert_fails
-):
+def test_rank_changes_show_ranks_and_term_frequencies(flags, tmp_path, execute, assert_fails):
     (tmp_path / "qrels").write_text("1 0 a0-0 2\n1 0 elsewhere 0\n")
-    output = ["--qrels", tmp_path / "qrels", "--work-dir", tmp_path, "-o", tmp_path / "changes.csv"]
-    flags = argv(
-        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *output
-    )
-    command = [*map(str, ["study", "rank-changes", "targer_essays", *flags])]
+    command = argv("study rank-changes targer_essays --qrels", tmp_path / "qrels", *flags)
     assert main(command) == 0
-    table = pd.read_csv(tmp_path / "changes.csv").set_index("docno")
-    stage = LexicalStage("dirichlet")
+    table = pd.read_csv(tmp_path / "table.csv").set_index("docno")
     assert table["label"].dropna().to_dict() == {"a0-0": 2}
-    terms = stage.get_index(execute().collection).analyse_query(
-        execute(qid="1").topics["query"].item()
-    )
+    retrieval = execute(qid="1")
+    collection = retrieval.collection
+    stage = LexicalStage("dirichlet")
+    terms = stage.get_index(collection).analyse_query(retrieval.topics["query"].item())
     for variant, variant_stage in {"original": stage, "enriched": STAGE}.items():
-        counts = variant_stage.count_terms(execute().collection, list(table.index))
+        counts = variant_stage.count_terms(collection, list(table.index))
         assert table[f"length_{variant}"].tolist() == [count.total() for count in counts]
-        assert table[[f"{term}_{variant}" for term in terms]].to_numpy().tolist() == [
-            [n[term] for term in terms] for n in counts
-        ]
+        for term in terms:
+            assert table[f"{term}_{variant}"].tolist() == [count[term] for count in counts]
         assert sorted(table[f"rank_{variant}"].dropna())[:25] == list(range(1, 26))
-    documents = execute().collection.documents.read_texts(list(table.index))
-    assert table["words"].tolist() == [len(premise.split()) for premise in documents["premise"]]
-    assert_fails(3, "topic 9999: not in the input", *command, "--topic", "9999")
+    premises = collection.documents.read_texts(list(table.index))["premise"]
+    assert table["words"].tolist() == [len(premise.split()) for premise in premises]
+    assert_fails(3, "topic 9999: not in the input", *command, "--topic 9999")
     assert main([word for word in command if word != "targer_essays"]) == 0
-    original = pd.read_csv(tmp_path / "changes.csv").set_index("docno")
+    original = pd.read_csv(tmp_path / "table.csv").set_index("docno")
     columns = [column for column in table if not column.endswith("_enriched")]
-    pd.testing.assert_frame_equal(
-        original, table.loc[table["rank_original"] <= 25, columns], check_dtype=False
-    )
+    expected = table.loc[table["rank_original"] <= 25, columns]
+    pd.testing.assert_frame_equal(original, expected, check_dtype=False)
+
+
+PASSAGE_COUNTS = """
+all topic 5 60.0 23.0 | all conclusion 5 20.0 23.0 | all both 5 20.0 22.7 |
+unjudged topic 3 33.3 23.2 | unjudged conclusion 3 33.3 23.2 | unjudged both 3 33.3 22.8 |
+unpooled topic 2 0.0 24.3 | unpooled conclusion 2 0.0 24.2 | unpooled both 2 0.0 23.9
+"""
 
 
 def test_prepare_passages_labels_words_and_counts(make_input, tmp_path, capsys):
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
-    unrelated = (
-        "we discuss something else here and use no word of it at all in fifteen words or more"
-    )
+    unrelated = "we discuss something else here and use no word of it at all " + "word " * 5
+    premises = [long, f"{long} http://example.org/zoos", unrelated, "golf is too short"]
+    contexts = [{"topic": "Should cages exist?"}, {"discussionTitle": "Golf"}, {}, {}]
+    conclusions = ["Zoos are cruel", "Zoos are cruel", "Golf", "Golf"]
     arguments = [
-        make_argument("a1", "Zoos are cruel", long) | {"context": {"topic": "Should cages exist?"}},
-        make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos")
-        | {"context": {"discussionTitle": "Golf"}},
-        make_argument("a3", "Golf", unrelated),
-        make_argument("a4", "Golf", "golf is too short"),
+        make_argument(f"a{n}", conclusion, premise) | {"context": context}
+        for n, (conclusion, premise, context) in enumerate(
+            zip(conclusions, premises, contexts, strict=True), 1
+        )
     ]
     qrels, run, work = (tmp_path / name for name in ("qrels", "run.txt", "work"))
     qrels.write_text("1 0 a2 1\n1 0 elsewhere 0\n")
@@ -278,8 +254,8 @@ def test_prepare_passages_labels_words_and_counts(make_input, tmp_path, capsys):
     flags = argv("-i", make_input(arguments=arguments), "--work-dir", work)
     assert_runs(main, "prepare passages", *flags, "--exclude-qrels", qrels, "--exclude-run", run)
     table = pd.read_parquet(work / "passages" / "passages.parquet")
-    expected = [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
-    assert table[["docno", "number"]].to_numpy().tolist() == expected
+    numbers = (table["docno"] + " " + table["number"].astype(str)).tolist()
+    assert numbers == ["a1 1", "a1 2", "a2 1", "a2 2", "a3 1"]
     assert [len(passage.split()) for passage in table["passage"]] == [217, 66, 217, 66, 18]
     assert table["passage"][3].endswith("cruel!")  # URLs are removed
     assert table["discussion"].tolist() == ["should cages exist?"] * 2 + ["golf"] * 3
@@ -289,13 +265,7 @@ def test_prepare_passages_labels_words_and_counts(make_input, tmp_path, capsys):
     assert table["judged"].tolist() == [False, False, True, True, False]
     assert table["pooled"].tolist() == [False] * 4 + [True]
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
-    assert rows == [
-        ["all", "topic", "5", "60.0", "23.0"], ["all", "conclusion", "5", "20.0", "23.0"], ["all", "both", "5", "20.0", "22.7"],
-        ["unjudged", "topic", "3", "33.3", "23.2"], ["unjudged", "conclusion", "3", "33.3", "23.2"],
-        ["unjudged", "both", "3", "33.3", "22.8"],
-        ["unpooled", "topic", "2", "0.0", "24.3"], ["unpooled", "conclusion", "2", "0.0", "24.2"],
-        ["unpooled", "both", "2", "0.0", "23.9"],
-    ]  # fmt: skip
+    assert rows == [row.split() for row in PASSAGE_COUNTS.split("|")]
     assert_runs(main, "study passages", *flags, "-o", tmp_path / "passages.csv")
     counts = pd.read_csv(tmp_path / "passages.csv").set_index(["arguments", "documents"])["empty"]
     assert counts["15 words or more", "all"].tolist() == [3, 1, 1]

@@ -199,15 +199,6 @@ def test_failed_builds_leave_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unused_entries_are_described(tmp_path):
-    assert read_all(Cache(tmp_path), Builder()) == CONTENTS
-    cache = Cache(tmp_path)
-    assert cache.describe_unused() == ""
-    cache.get_or_build("payload", "new", lambda: b"")
-    assert "1 unused result of other systems" in cache.describe_unused()
-    assert "payload-" in cache.describe_unused()
-
-
 def run_as_user(action):
     """Run an action in a process of another user; return its exit code."""
 

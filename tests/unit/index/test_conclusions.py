@@ -1,10 +1,7 @@
 """Tests of BM25 over conclusions against rank_bm25 and hand-computed values."""
 
-import math
-
 import numpy as np
 import pandas as pd
-import pytest
 from rank_bm25 import BM25Okapi
 
 from aragorn.index.conclusions import ConclusionIndex, retrieve
@@ -51,12 +48,3 @@ def test_scores_equal_rank_bm25():
         ]
         sizes.append(len(index.find_top_conclusions(query)))
     assert (min(sizes), max(sizes)) == (0, 100)
-
-
-def test_term_contributions_match_hand_computed_values():
-    index = ConclusionIndex.build(CORPUS)
-    # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
-    idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
-    expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3
-    contributions = index.compute_term_contributions("zoos, quux", "Zoos!")
-    assert contributions == [("zoos", expected), ("quux", 0.0)]

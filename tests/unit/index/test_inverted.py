@@ -7,12 +7,10 @@ from scipy.sparse import csr_array
 from aragorn.index import inverted
 from aragorn.index.inverted import (
     SparseMatrix,
-    TermCounter,
     select_top_k,
     transpose_matrix,
     write_matrix,
 )
-from aragorn.text.index_terms import END_OF_TEXT
 
 BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
 
@@ -31,23 +29,6 @@ def test_blocks_of_rows_become_one_mapped_matrix(dtype, tmp_path, monkeypatch):
         assert transposed.toarray().tolist() == [[0, 0, 1, 0], [2, 0, 0, 0], [0, 0, 3, 0]]
         assert transposed.has_canonical_format
         assert (transposed.dtype, transposed.indices.dtype) == (dtype, np.int32)
-
-
-def test_matrix_without_entries(tmp_path):
-    assert write_matrix(tmp_path, "m", []) == 0
-    matrix = SparseMatrix.open(tmp_path, "m", np.float32)
-    assert (matrix.starts.tolist(), matrix.values.dtype) == ([0], np.float32)
-    assert transpose_matrix(tmp_path, "m", np.float32, 0).shape == (0, 0)
-
-
-def test_terms_are_numbered_by_first_occurrence_in_all_blocks():
-    counter = TermCounter(str.split)  # a token may have several terms, or none
-    first = counter.count(["b a", "a", "", END_OF_TEXT, END_OF_TEXT])
-    second = counter.count(["c", "a a", END_OF_TEXT], np.array([5, 2, 1], np.int32))
-    assert list(counter.term_numbers) == ["b", "a", "c"]
-    assert first.toarray().tolist() == [[1, 2], [0, 0]]
-    assert second.toarray().tolist() == [[0, 4, 5]]
-    assert {first.indices.dtype, first.dtype, second.dtype} == {np.dtype(np.int32)}
 
 
 @pytest.mark.parametrize(

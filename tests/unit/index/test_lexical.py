@@ -18,7 +18,6 @@ DOCUMENTS = pd.DataFrame({
     "docno": [f"d{row:03}" for row in range(400)], "conclusion": [f"zoos {'cages ' * (row % 3)}" for row in range(400)],
     "premise": [f"zoos w{row % 7} w{row % 11} “w{row % 5}”…x" if row != 13 else "the" for row in range(400)],
 })  # fmt: skip
-DOCNOS = DOCUMENTS["docno"].tolist()
 
 
 def build_index(directory, documents=DOCUMENTS, settings=UNSTEMMED):
@@ -59,23 +58,6 @@ def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path):
     assert index.get_postings("cages")[0].size == 0
     documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
     assert build_index(tmp_path / "same", documents).total_length == index.total_length
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_index_counts_enriched_terms(tmp_path):
-    words = [{"Zoos": 2, "run's": row % 3 + 1, "the": 9, "a-zoo": 1} for row in range(400)]
-    words[13] = {}
-    settings = IndexSettings(stemmer="porter")
-    lookup = build_text_lookup(DOCUMENTS)
-    build_term_index(tmp_path, DOCNOS, lookup, settings, lambda start, end: words[start:end])
-    index = TermIndex(tmp_path, settings)
-    assert index.terms == ["zoo", "run"]
-    documents, frequencies = index.get_postings("run")
-    assert documents.tolist() == [row for row in range(400) if row != 13]
-    assert frequencies.tolist() == [row % 3 + 1 for row in range(400) if row != 13]
-    assert index.get_postings("zoo")[1].tolist() == [3] * 399
-    assert (index.lengths[12], index.lengths[13], index.lengths[14]) == (4, 0, 6)
-    assert index.count_enriched_terms(words[2]) == {"zoo": 3, "run": 3}
 
 
 def test_collection_may_be_empty(tmp_path):

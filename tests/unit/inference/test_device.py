@@ -131,7 +131,7 @@ def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypat
 @torch.inference_mode()
 def test_half_precision_is_close_for_all_lengths(precision):
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
-    for longest in (5, 64, 65):
+    for longest in (5, 65):
         ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
         encoder.set_precision(None)
         expected, output_mask = encoder(ids, mask)

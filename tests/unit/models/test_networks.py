@@ -53,21 +53,6 @@ def test_deduplicated_words_keep_vectors_and_gradients(hidden, padded, length):
         torch.testing.assert_close(deduplicated, plain, rtol=0, atol=1e-11)
 
 
-@torch.no_grad()
-def test_padded_text_has_a_window_per_word():
-    ranker = build_snrm(padded=True, length=0)
-    vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
-    windows = [
-        weight[:, :, 2 - i] @ vectors[4] + weight[:, :, 3 - i] @ vectors[6] for i in range(2)
-    ]
-    expected = windows[0].relu() + windows[1].relu()
-    torch.testing.assert_close(ranker.encode(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
-    divided = build_snrm(padded=True, length=0.5).encode(*pad([[4, 6]]))[0]
-    torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
-    # an empty text and one of unknown words only
-    assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()
-
-
 WORDS = 3000
 
 

@@ -26,8 +26,7 @@ def test_each_system_is_pickled_with_its_checkpoints(name):
 @pytest.mark.parametrize(
     "clone", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy]
 )
-@pytest.mark.parametrize("arguments", [ARGUMENTS, list(ARGUMENTS.values()), SAMPLE])
-@pytest.mark.parametrize("name", ["dirichlet", "bm25"])
+@pytest.mark.parametrize(("name", "arguments"), [("dirichlet", ARGUMENTS), ("bm25", SAMPLE)])
 def test_clone_returns_the_results_of_its_index(name, arguments, clone, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     index = load_system(name, device="cpu").index(arguments, "cache")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aragorn.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
 from aragorn.text import normalisation
-from aragorn.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
+from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from aragorn.text.vocabulary import Vocabulary
@@ -103,12 +103,6 @@ def test_normalisation_is_idempotent(text):
     )
 
 
-def test_word_tokeniser_normalises_unicode():
-    tokeniser = WordTokeniser(Vocabulary(["café", "zoos"]), MaxLengths())
-    assert tokeniser.encode_query("cafe\u0301 zo\u00ados") == [2, 3]
-    assert tokeniser.encode_premise("cafe\u0301 zo\u00ados") == [2, 3]
-
-
 @pytest.mark.parametrize("token", ["[SEP]", "[MASK]"])
 @pytest.mark.parametrize("checkpoint", ["vanilla_bert", "sbert", "deepct"])
 def test_special_tokens_in_texts_are_text(checkpoint, token):
@@ -133,21 +127,6 @@ def test_special_tokens_in_texts_are_text(checkpoint, token):
 ])  # fmt: skip
 def test_analyse_text(text, terms):
     assert TermAnalyser("none").analyse(text) == terms
-
-
-def test_porter_stemmer_with_extensions():
-    # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for
-    # dying.
-    assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
-        "teacher", "relat", "hesit", "possibl", "archaeolog", "dy",
-    ]  # fmt: skip
-
-
-def test_split_tokens_of_several_texts():
-    texts = ["Are zoos cruel?", "", "“Zoos” aren’t\n", "…"]
-    tokens = split_tokens(texts)
-    assert tokens.count(END_OF_TEXT) == 4
-    assert tokens == [token for text in texts for token in split_tokens([text])]
 
 
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])

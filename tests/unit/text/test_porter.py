@@ -22,16 +22,6 @@ def stem_by_nltk(word):
     return REFERENCE.stem(word, to_lowercase=False)
 
 
-@pytest.mark.parametrize(("word", "expected"), [
-    ("is", "is"), ("caresses", "caress"), ("ponies", "poni"), ("feed", "feed"), ("agreed", "agre"), ("bled", "bled"),
-    ("sing", "sing"), ("hopping", "hop"), ("falling", "fall"), ("filing", "file"), ("sky", "sky"), ("rational", "ration"),
-    ("relational", "relat"), ("possibly", "possibl"), ("archaeology", "archaeolog"), ("adoption", "adopt"),
-    ("opinion", "opinion"), ("cease", "ceas"), ("rate", "rate"), ("controll", "control"), ("ing", "ing"), ("", ""),
-])  # fmt: skip
-def test_stem_of_a_word(word, expected):
-    assert stem(word) == expected
-
-
 def test_stems_of_sample_and_vocabularies_equal_those_of_nltk():
     vocabularies = [CHECKPOINT_DIR.glob(name) for name in ("*/vocabulary.txt", "*/tokenizer.json")]
     files = [*(PACKAGE_DIR / "sample").rglob("*.json"), *chain.from_iterable(vocabularies)]

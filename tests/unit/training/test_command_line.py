@@ -3,17 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from aragorn.errors import InputError
 from aragorn.paths import PROJECT_DIR
 from aragorn_training import options
 from aragorn_training.__main__ import main
 from aragorn_training.commands.study import list_studies
-from aragorn_training.data.word_vectors import check_vectors
-from aragorn_training.evaluation.evaluate import AP, HEADLINE_MEASURES
 from tests.conftest import assert_runs, make_argument
 from tests.contract.input_files import write_files
 
@@ -51,21 +47,11 @@ def test_missing_inputs_are_named(command, message, tmp_path, monkeypatch, capsy
     assert message in capsys.readouterr().err
 
 
-def test_the_command_for_missing_vectors_is_complete(tmp_path):
-    message = "prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"
-    with pytest.raises(InputError, match=message):
-        check_vectors(tmp_path, Path("work"), "word2vec", 100)
-
-
 @pytest.mark.parametrize("name", list_studies())
 def test_studies_are_found_by_their_modules(name, capsys):
     text = run_until_exit(["study", name, "--help"], 0, capsys)
     assert "--work-dir WORK_DIR" in text
     assert "exit codes" in text
-
-
-def test_grid_points_are_selected_by_headline_measures_or_average_precision():
-    assert (*HEADLINE_MEASURES, AP) == options.SELECTION_MEASURES
 
 
 @pytest.mark.parametrize(("text", "name"), [

@@ -9,8 +9,3 @@ def test_each_system_has_a_style_of_its_own():
     assert len({tuple(style.values()) for style in styles}) == len(SYSTEMS)
     in_grey = {(style["marker"], style["linestyle"]) for style in styles}
     assert len(in_grey) == len(SYSTEMS)
-
-
-def test_style_is_that_of_the_position():
-    assert get_style("b", ["a", "b"]) == {"color": "#d1702b", "marker": "s", "linestyle": "-"}
-    assert get_style("h", "abcdefgh") == {"color": "#d1702b", "marker": "D", "linestyle": "--"}

@@ -15,32 +15,6 @@ from aragorn_training.data.pair_tables import load_validation_queries
 CONCLUSIONS = np.array(["aaaa"] * 2 + ["aaab"] * 2 + ["aabb"] * 2 + ["zzzz"] * 3, dtype=object)
 
 
-def test_random_negatives_are_drawn_from_other_conclusions_per_query():
-    negatives = candidates.draw_negatives(
-        CONCLUSIONS, np.array(["aaaa", "zzzz"], dtype=object), 4, "random", seed=3
-    )
-    pools = [np.arange(2, 9), np.arange(6)]
-    expected = [
-        np.random.default_rng([3, 10, query]).choice(pools[query], 4, replace=False)
-        for query in (0, 1)
-    ]
-    assert negatives.tolist() == np.array(expected).tolist()
-    queries = np.array(["aaaa", "zzzz"], dtype=object)
-    assert (candidates.draw_negatives(CONCLUSIONS, queries, 4, "random", seed=4) != negatives).any()
-
-
-@pytest.mark.parametrize(("query", "count", "expected"), [
-    # all equally unlike
-    ("aaaa", 5, ["zzzz", "zzzz", "zzzz", "aabb", "aabb"]), ("zzzz", 6, ["aaaa", "aaab", "aabb"]),
-])  # fmt: skip
-def test_least_similar_negatives_are_sorted_by_similarity(query, count, expected):
-    [rows] = candidates.draw_negatives(
-        CONCLUSIONS, np.array([query], dtype=object), count, "least_similar", seed=0
-    )
-    assert len(set(rows)) == count
-    assert CONCLUSIONS[rows].tolist() == expected or sorted(set(CONCLUSIONS[rows])) == expected
-
-
 def test_least_similar_negatives_come_from_a_sample():
     conclusions = np.array(["query", *(f"other {row}" for row in range(99)), "zzz"], dtype=object)
     sample = np.random.default_rng([0, 10, 0]).choice(np.arange(1, 101), 20, replace=False)
@@ -130,16 +104,3 @@ def test_first_negatives_of_all_positives_are_the_least_similar(tiny_work_dir, m
     assert [docno[0] for docno in first[6::3]] == ["b"] * 5
     assert [docno[0] for docno in first[7::3]] == ["c"] * 5
     assert {docno[0] for docno in second[5::3]} == {"d"}
-
-
-def test_unrecorded_candidates_are_those_of_earlier_versions():
-    assert candidates.read_candidate_settings({"ranker": "knrm"}) == candidates.UNRECORDED
-    assert candidates.CandidateSettings("split", "least_similar") == candidates.UNRECORDED
-    assert candidates.read_candidate_settings(
-        {"validation": {"pool": "split", "rule": "random"}}
-    ) == candidates.CandidateSettings("split", "random")
-    assert (
-        candidates.CandidateSettings().describe() == "negatives drawn at random from the collection"
-    )
-    expected = "negatives of the least similar conclusions in the validation split"
-    assert candidates.UNRECORDED.describe() == expected

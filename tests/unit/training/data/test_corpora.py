@@ -61,10 +61,3 @@ def test_credits_name_publisher_and_licence(tmp_path):
     assert format_judged_credit(corpus) == "own arguments (licence not stated) and judgments"
     expected = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
     assert format_judged_credit(ARGS_ME) == expected
-
-
-def test_tirex_data_sets_have_the_name_of_their_directory(tmp_path):
-    (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "zoos"}\n')
-    (tmp_path / "documents.jsonl").write_text('{"docno": "a", "text": "zoos are fun"}\n')
-    expected = {"data": tmp_path.name, "licence": "not stated"}
-    assert describe_dataset(Dataset(tmp_path)) == expected

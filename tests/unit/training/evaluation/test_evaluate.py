@@ -10,7 +10,6 @@ import pytest
 from trectools import TrecEval, TrecQrel, TrecRun
 
 from aragorn.errors import UsageError
-from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.evaluation.evaluate import (
@@ -21,7 +20,7 @@ from aragorn_training.evaluation.evaluate import (
     parse_measure,
 )
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG as TOUCHE
-from tests.conftest import REAL_DATA, make_argument
+from tests.conftest import REAL_DATA
 
 JUDGED_ONLY = "nDCG(judged_only=True)@5"
 QRELS = "1 0 a 2\n1 0 b 0\n1 0 c 1\n1 0 d -2\n1 0 e 1\n2 0 f 1\n3 0 g 0\n4 0 h 2\n"
@@ -178,14 +177,6 @@ def test_any_measure_of_ir_measures_is_computed(tmp_path):
 def test_unknown_measures_are_refused(name, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_measure(name)
-
-
-def test_qrels_are_restricted_to_the_corpus(tmp_path, make_input):
-    directory = make_input(arguments=[make_argument("c"), make_argument("a", premise="short")])
-    (tmp_path / "qrels").write_text(QRELS)
-    assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))[
-        "docno"
-    ].tolist() == ["a", "c"]
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not available")

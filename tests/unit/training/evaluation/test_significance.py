@@ -77,19 +77,6 @@ def test_p_does_not_depend_on_which_run_is_the_baseline(n_topics):
     assert forth["p_t"] == pytest.approx(back["p_t"], rel=1e-9)
 
 
-def test_random_signs_approximate_the_exact_test():
-    differences = DIFFERENCES[:18]
-    flips = np.array([*product([1, -1], repeat=18)], np.int8)
-    exact = np.mean(np.abs(flips @ differences) >= abs(differences.sum()) - 1e-9)
-    base = pd.Series([0.0] * 18)
-    result = significance.compare_with_baseline(
-        {"base": base, "run": base + differences}, "base"
-    ).loc["run"]
-    # five standard errors of 10,000 samples
-    error = 5 * np.sqrt(exact * (1 - exact) / 10_000)
-    assert result["p_randomisation"] == pytest.approx(exact, abs=error)
-
-
 def test_many_topics_need_little_memory():
     rng = np.random.default_rng(5)
     base = pd.Series(rng.uniform(size=7_000))

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
-from aragorn_training.published import PUBLISHED, RESULTS
+from aragorn_training.published import RESULTS
 from aragorn_training.report import published
 from aragorn_training.report.published import (
     NOT_COMPARABLE,
@@ -16,7 +16,7 @@ from aragorn_training.report.published import (
     read_figures,
     read_results,
 )
-from aragorn_training.report.published_pages import PAGE, format_ours, write_published
+from aragorn_training.report.published_pages import format_ours, write_published
 
 ITEMS = {  # the tables and figures that the page must contain
     "augmented_sbert": [
@@ -67,57 +67,6 @@ def test_pages_are_generated(tmp_path):
     assert pages == {path: (RESULTS / path).read_text(encoding="utf-8") for path in pages}
 
 
-def test_pages_have_each_published_figure_once(figures):
-    for name, rows in figures.groupby("publication"):
-        lines = (PUBLISHED / f"{name}.md").read_text(encoding="utf-8").splitlines()
-        shown = {tuple(line.strip("| ").split(" | ")[:3]) for line in lines}
-        assert {*rows[["row", "measure", "theirs"]].itertuples(index=False, name=None)} <= shown
-    assert not figures.duplicated(KEY).any()
-
-
-def test_reasons_are_printed_once_per_table():
-    for page in PUBLISHED.glob("*.md"):
-        for table in page.read_text(encoding="utf-8").split("\n## ")[1:]:
-            numbers = re.findall(r"^\|.* \((\d+)\) \|$", table, re.MULTILINE)
-            notes = re.findall(r"^- \((\d+)\) (.*\.)$", table, re.MULTILINE)
-            assert [mark for mark, _ in notes] == [*dict.fromkeys(numbers)]
-            assert len({text for _, text in notes}) == len(notes)
-
-
-def test_pages_have_no_statement_that_was_refuted():
-    text = "".join(path.read_text(encoding="utf-8") for path in (PAGE, *PUBLISHED.glob("*.md")))
-    assert re.findall(r"\b(?:99|50) topics|an hour|between 5\.1|at most half an epoch", text) == []
-
-
-def test_overview_begins_with_a_comparison_of_at_most_30_lines(figures):
-    lines = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
-    table = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
-    assert len(table) <= 30
-    rows = {row[0]: row[1:] for row in table[2:]}
-    expected = ["MAP@20", "24.1", "10.04", "70.7 (features of topic and premise together)", "worse"]
-    assert rows["GRU, split candidates"] == expected
-    assert rows["BM25 over the same premises, untrained"][3] == "82.72 (random candidates)"
-    assert rows["Touché's baseline"][1:3] == ["75.6", "72.98"]
-    validation = figures[figures["measure"] == "MAP@20"].set_index(["item", "row"])
-    published = "Table 4.2, published epochs and rates"
-    random = "Table 4.2, random candidates"
-    for system, key in {
-        "KNRM, random candidates": (random, "KNRM: random, collection"),
-        "BERT + DRMM, split candidates": (published, "DRMM BERT"),
-        "SNRM, split candidates": (published, "SNRM"),
-    }.items():
-        figure = validation.loc[key].to_dict()
-        assert rows[system][1:3] == [figure["theirs"], format_ours(figure)]
-        assert rows[system][4] == figure["verdict"]
-    table = pd.read_csv(RESULTS / "candidates.csv").query("pool == 'collection'")
-    candidates = table[table["rule"] == "random"].set_index("scorer")["MAP@20"]
-    assert (
-        rows["encoder of the BERT networks, untrained"][3]
-        == f"{candidates['encoder, untrained']} (random candidates)"
-    )
-    assert rows["BERT + KNRM, split candidates"][3].startswith(f"{candidates['cedr_knrm']} (")
-
-
 def test_settings_that_differ_are_read_from_recipes_and_checkpoints(monkeypatch):
     table = published.read_differences().set_index(["recipes", "setting"])["ours"]
     assert table["deepct, deepct_thesis", "epochs"] == "1 (deepct), 3 (deepct_thesis)"
@@ -148,33 +97,6 @@ def test_all_figures_are_shown_and_differences_have_reasons(figures, tmp_path):
     assert figures.loc[
         figures["verdict"].str.startswith("not") & (figures["reason"] == ""), KEY
     ].empty
-
-
-def test_gains_and_best_networks_are_those_of_the_tables(figures):
-    rows = figures[figures["publication"] == "hollatz_2022"].to_dict("records")
-    table = {(figure["item"], figure["row"], figure["measure"]): figure for figure in rows}
-    gains = [figure for figure in rows if figure["item"] == "Tables 5.4 to 5.15: gains"]
-    assert len(gains) == 60
-    for index, gain in enumerate(gains):
-        name = f"Table 5.{4 + index // 5}"
-        measure = gain["measure"]
-        original, enriched = (
-            table[name, row, measure] for row in ("args.me", "With pools, topics and conclusions")
-        )
-        assert float(gain["theirs"]) == pytest.approx(
-            float(enriched["theirs"]) - float(original["theirs"])
-        )
-        assert gain["ours"] == pytest.approx(enriched["ours"] - original["ours"], abs=1e-5)
-        if measure == "nDCG(judged_only=True)@5":
-            candidates = [
-                figure
-                for figure in rows
-                if figure["item"] == name and figure["measure"] == measure and figure["ours"]
-            ]
-            best = table["Table 5.3", ", ".join(gain["row"].split(", ")[::-1]), measure]
-            assert best["ours"] == max(
-                figure["ours"] for figure in candidates if not figure["row"].endswith("fastText")
-            )
 
 
 def test_n_of_each_mean_follows_from_the_result_files(figures):
@@ -238,12 +160,6 @@ def test_official_results_are_not_compared_with_those_of_the_excerpt(name, item,
         assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5-touche"])
 
 
-def test_settings_are_those_of_checkpoints_and_recipes():
-    settings = read_results("settings").set_index(["kind", "name", "key"])["value"]
-    assert settings["recipe", "gru", "network.hidden"] == 512
-    assert settings["metrics", "knrm", "validation.MAP@20"] == pytest.approx(86.67, abs=0.01)
-
-
 @pytest.mark.parametrize(("cells", "theirs", "verdict", "ours"), [
     ({}, "5", "reproduced", 5.0), ({}, "4", "better", 5.0), ({}, "6", "worse", 5.0), ({}, "5.5 ± 0.2", "worse", 5.0),
     ({"lower_is_better": "yes"}, "6", "better", 5.0), ({"tolerance": "1"}, "6", "reproduced", 5.0),
@@ -278,22 +194,6 @@ def test_figures_are_shown_with_spread_or_interval(tmp_path, cells, text):
 def test_figures_of_several_seeds_are_averaged(tmp_path, rows, text, n):
     [figure] = compare(tmp_path, [{"ours_query": rows, "n": "seed"}])
     assert (format_ours(figure), figure["n"]) == (text, n)
-
-
-def test_settings_are_counted_apart_from_results(figures):
-    page = PAGE.read_text(encoding="utf-8")
-    counts = re.findall(
-        r"^\| \[(.*)\]\(.*\) \| (results|settings and sizes) \| (.*) \|$", page, re.MULTILINE
-    )
-    assert sum(int(count) for *_, cells in counts for count in cells.split(" | ")) == len(figures)
-    results = sum(int(cells.split(" | ")[0]) for _, kind, cells in counts if kind == "results")
-    assert results == sum(
-        (figures["verdict"] == "reproduced") & ~figures["kind"].isin(["setting", "size"])
-    )
-    gains = figures[figures["kind"] == "gain"]
-    signs = gains["theirs"].astype(float) * gains["ours"].astype(float)
-    assert len(gains) == 60
-    assert (signs[gains["verdict"] == "reproduced"] >= 0).all()
 
 
 def test_cells_of_an_item_are_defaults(tmp_path):

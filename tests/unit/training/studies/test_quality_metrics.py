@@ -46,18 +46,6 @@ def test_many_ranks_do_not_overflow():
     ].tolist() == pytest.approx([1] * 6)
 
 
-def test_metrics_are_computed_per_topic():
-    tables = [build_table([1, 2, 3], [1, 2, 4], "b"), build_table([1, 2, 3], [4, 2, 1], "a")]
-    table = pd.concat(tables, ignore_index=True)
-    values = metrics.evaluate_by_topic(table, metrics.count_argument_words(table))
-    assert values["Spearman"].to_dict() == pytest.approx({("ukp", "b"): 1, ("ukp", "a"): -1})
-    assert values["partial Spearman (length)"].tolist() == [0, 0]
-    tied = metrics.evaluate_by_topic(table, np.ones(6))[
-        ["Pearson", "Spearman", "Kendall", "partial Spearman (length)"]
-    ]
-    assert (tied == 0).all(axis=None)
-
-
 def test_partial_spearman_controls_for_length():
     rng = np.random.default_rng(0)
     length = rng.integers(1, 9, 20).astype(float)
