@@ -70,8 +70,7 @@ class Cache:
             return parts.get_or_build(parts.path.name, build)
 
     def directory(self, name: str, key: str, build: Callable[[Path], object]) -> Path:
-        """Return a directory of files to map into memory; if it is absent or damaged, `build` fills
-        a temporary one, while other processes wait."""
+        """Return a directory of files to map into memory, as `get_or_build`; `build` fills it."""
         path = self._locate(name, key)
         with suppress(OSError, ValueError):
             return _verify_directory(path)
@@ -87,8 +86,7 @@ class Cache:
         return any(self.path.glob(f"{name}-*"))
 
     def describe_unused(self) -> str:
-        """Describe number, size and names of the entries with the name, but not the key, of one that
-        this process has used; "" if there are none."""
+        """Describe the entries with the name, but not the key, of one used here; "" if none."""
         names = {_get_name(path) for path in self._used}
         entries = {path for path in self.path.iterdir() if _get_name(path) in names}
         unused_paths = sorted(entries - self._used)
@@ -146,9 +144,7 @@ def list_entries(directory: Path) -> list[Entry]:
 
 
 def prune(directory: Path, max_age: float) -> list[Entry]:
-    """Remove the results that were not used for `max_age` seconds, and return them; a directory in
-    which nothing is intact is not a result. Raises OutputError if another process uses the
-    directory."""
+    """Remove and return the results not used for `max_age` seconds that have intact files."""
     with lock_directory(directory):
         unused_entries = [
             entry
@@ -161,10 +157,7 @@ def prune(directory: Path, max_age: float) -> list[Entry]:
 
 
 class Parts:
-    """Folder of independent payloads; one whose checksum fits is finished, whoever wrote it.
-
-    It is pickled as its path.
-    """
+    """Folder of independent payloads, each finished if its checksum fits; pickled as its path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -203,8 +196,7 @@ class Parts:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Let no other thread or process write parts, except on behalf of this one; log if this
-        waits. A thread must not take the lock twice."""
+        """Let no other thread or process write parts; log if this waits. Not re-entrant."""
         with _lock_entry(self.path):
             if not self.path.is_symlink():
                 remove_stale_files(self.path)
@@ -217,13 +209,10 @@ class Parts:
 
 @contextmanager
 def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
-    """Open a cache directory; None: a temporary one, which is removed afterwards.
+    """Open a cache directory; None: a temporary one of the system, or else in `fallback_dir`.
 
-    If the system provides no directory for temporary files, it is made in `fallback_dir`, and
-    `tempfile` uses it from now on.
-
-    Raises:
-        OutputError: If the directory cannot be created, or a process uses it exclusively.
+    In the latter case, `tempfile` uses it from now on. Raises OutputError if the directory cannot
+    be created, or a process uses it exclusively.
     """
     with ExitStack() as stack:
         path = directory or Path(stack.enter_context(_create_temporary(fallback_dir)))
@@ -270,8 +259,7 @@ def decode_npy(content: bytes) -> np.ndarray:
 
 @contextmanager
 def _lock_entry(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry, and remove what killed processes left; do without a lock if the
-    file system has none, as renames suffice for correctness."""
+    """Lock an entry, where the file system can; remove what killed processes left."""
     with lock_file(path.with_name(f".{path.name}.lock")) as is_locked:
         if is_locked:
             remove_stale_files(path.parent, {path.name})
@@ -331,8 +319,7 @@ def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
 
 
 def _measure_size(path: Path) -> int:
-    """Return the size of an entry in bytes, without files that another process deletes
-    meanwhile."""
+    """Return the size of an entry in bytes, without files deleted meanwhile."""
     size = 0
     for file in path.rglob("*"):
         with suppress(OSError):

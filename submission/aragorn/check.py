@@ -44,11 +44,10 @@ class Report:
     def add_result(
         self, label: str, issues: list[str], exit_code: int, count: int | None = None
     ) -> None:
-        """Add a line for each issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with
-        `label` if there are none.
+        """Add a line per issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with `label`.
 
-        `exit_code` becomes that of the report if no earlier check has issues; `count` is the number
-        of errors (None: one each).
+        `exit_code` counts if no earlier check has issues; `count` is the number of errors, if it
+        differs from that of issues.
         """
         if not issues:
             self.lines.append(f"OK     {label}")
@@ -75,11 +74,9 @@ def check(
     checkpoint_dir: Path | None,
     mismatched_ids_file: Path | None,
 ) -> Report:
-    """Validate an input directory, all available checkpoints and runs for this input; return the
-    report.
+    """Validate an input, all available checkpoints (None: none) and runs for this input.
 
-    No checkpoint is loaded if `checkpoint_dir` is None. The ids of documents whose text differs
-    from args.me 2020-04-01 are written to `mismatched_ids_file`, unless it is None.
+    The ids of documents whose text differs from args.me 2020-04-01 go to `mismatched_ids_file`.
     """
     report = Report()
     qids, documents = _check_input(inputs, mismatched_ids_file, report)
@@ -114,8 +111,7 @@ def check(
 def _check_input(
     inputs: Sequence[Path], ids_file: Path | None, report: Report
 ) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Read topics and documents as the `rank` command does; return topic ids and documents, each
-    None if invalid."""
+    """Check an input; return topic ids and documents, each None if invalid."""
     try:
         dataset = Dataset(*inputs)
     except InputError as error:
@@ -151,8 +147,7 @@ def _read(
     read_file: Callable[[Path], Iterable[object]],
     files: Sequence[Path],
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    """Return the records of all files; if any is invalid, None and the first error of each file, or
-    the error across files."""
+    """Return all records, or None and the first error of each file, or the error across files."""
     try:
         return read_all(), []
     except InputError as error:
@@ -163,8 +158,7 @@ def _read(
 
 
 def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
-    """Return the issues of the collection; if there are none, add a note on its size to the
-    report."""
+    """Return the issues of the collection; if there are none, report its size."""
     collection = select_collection(documents, min_words)
     issues = _catch(lambda: validate_collection(collection, len(documents), min_words))
     if min_words and not issues:
@@ -179,8 +173,7 @@ def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -
 
 
 def _catch(validate: Callable[[], object]) -> list[str]:
-    """Call `validate`; return a list with the message of the InputError that it raises, or [] if it
-    raises none."""
+    """Call `validate`; return the message of the InputError that it raises as a list, or []."""
     try:
         validate()
     except InputError as error:
@@ -189,8 +182,7 @@ def _catch(validate: Callable[[], object]) -> list[str]:
 
 
 def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
-    """Report documents whose text differs from args.me 2020-04-01; write their ids to `file`,
-    unless it is None."""
+    """Report documents whose text differs from args.me 2020-04-01, with their ids to `file`."""
     docnos, hashed_count = find_mismatched_ids(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
@@ -210,8 +202,7 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
-    """Load each available checkpoint once, and report whether it loads; raise CheckpointError if the
-    directory is unreadable or has none."""
+    """Report whether each checkpoint loads; raise CheckpointError if there is none."""
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     stage_by_name = {
         name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)

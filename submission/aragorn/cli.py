@@ -42,8 +42,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
-    """Parse `argv` (None: the process's command line), call the subcommand's handler and return the
-    exit code."""
+    """Parse `argv` (None: the command line), call the verb's function, return the exit code."""
     with handle_stream_errors():
         try:
             args = argparse.Namespace()
@@ -59,8 +58,7 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
 
 
 def _iter_paths(args: argparse.Namespace) -> Iterator[tuple[Path, type[SubmissionError]]]:
-    """Yield the paths among the values of options, those of DIRECTORIES first, and the directory of
-    temporary files, each with the exception if it cannot be used."""
+    """Yield the paths that the user named, with the exception if one cannot be used."""
     for name in sorted(vars(args), key=lambda name: name not in DIRECTORIES):
         value = getattr(args, name)
         for item in value if isinstance(value, list | tuple) else [value]:
@@ -115,8 +113,7 @@ class Commands:
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str) -> argparse.ArgumentParser:
-        """Add a subcommand with its handler and return its parser, to which options can be
-        added."""
+        """Add a subcommand with its handler; return its parser."""
         parser = self._add_parser(name, description)
         parser.set_defaults(handler=handler)
         help = "log warnings and errors only"
@@ -137,8 +134,7 @@ class Commands:
 
 @contextmanager
 def handle_stream_errors() -> Iterator[None]:
-    """Replace characters that stdin or stdout cannot decode or encode; handle write errors as
-    `_CheckedStream` does."""
+    """Handle errors of stdin, stdout and stderr; replace undecodable and unencodable characters."""
     for stream in (sys.stdin, sys.stdout):  # stderr escapes such characters by default
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -161,8 +157,7 @@ class _CheckedStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> None:
-        """Write and flush a text; if a required stream fails, raise OutputError, or SystemExit if
-        its pipe is closed."""
+        """Write and flush; on failure, a required stream raises OutputError or SystemExit."""
         try:
             self._stream.write(text)
             self._stream.flush()

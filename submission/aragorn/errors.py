@@ -132,8 +132,7 @@ class CheckFailedError(SubmissionError):
 
 
 def abbreviate(text: str, max_length: int = 80) -> str:
-    """Escape the unprintable characters of a text; if longer than `max_length`, truncate it and
-    append its length."""
+    """Escape unprintable characters; truncate a text above `max_length` and append its length."""
     printable = text if text.isprintable() else ascii(text)[1:-1]
     return (
         printable
@@ -143,28 +142,24 @@ def abbreviate(text: str, max_length: int = 80) -> str:
 
 
 def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:
-    """Join at most `max_count` abbreviated ids with commas; an ellipsis replaces the remaining
-    ids."""
+    """Join at most `max_count` abbreviated ids with commas, and an ellipsis for the others."""
     return ", ".join(map(abbreviate, ids[:max_count])) + (", …" if len(ids) > max_count else "")
 
 
 def escape_undecodable(text: str) -> str:
-    """Return a text with the bytes of file names that are not UTF-8 escaped, e.g. as
-    `M\\xfcller`."""
+    """Escape the bytes of file names that are not UTF-8, e.g. as `M\\xfcller`."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape the unprintable characters of a text, newlines included, so that a message is one
-    line."""
+    """Escape unprintable characters, newlines included, so that a message is one line."""
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )
 
 
 def format_message(text: str) -> str:
-    """Return a message as one printable line; if it is longer than MAX_MESSAGE_LENGTH, an ellipsis
-    replaces its middle, so that cause and fix remain."""
+    """Return a message as one printable line, without the middle above MAX_MESSAGE_LENGTH."""
     line = escape_unprintable(text)
     half = MAX_MESSAGE_LENGTH // 2
     return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[:half]} … {line[-half:]}"
@@ -193,8 +188,7 @@ def describe_read_error(error: OSError) -> str:
 
 @contextmanager
 def as_memory_errors(location: object = "this computation") -> Iterator[None]:
-    """Convert exceptions of a `with` block that report a memory shortage to
-    InsufficientMemoryErrors."""
+    """Convert exceptions of a block that report a memory shortage to InsufficientMemoryErrors."""
     try:
         yield
     except SubmissionError:
@@ -219,14 +213,10 @@ def is_refusal(error: Exception) -> bool:
 
 @contextmanager
 def as_system_errors(paths: Iterable[tuple[Path, type[SubmissionError]]]) -> Iterator[None]:
-    """Convert errors of the operating system that no other code expects to SubmissionErrors:
-    refusals, and all errors of files that the user named.
+    """Convert refusals by the system, and errors of files of the user, to SubmissionErrors.
 
-    Others are errors of this program, and keep their traceback.
-
-    Args:
-        paths: Paths of the user, each with the exception that is raised for it and its contents;
-            the first that matches counts.
+    Others are errors of this program, and keep their traceback. `paths` are the user's, each with
+    the exception for it and its contents; the first that matches counts.
     """
     try:
         with as_memory_errors():
@@ -251,8 +241,7 @@ def as_system_errors(paths: Iterable[tuple[Path, type[SubmissionError]]]) -> Ite
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the most similar valid name, if any, and at most
-    MAX_NAMES_LISTED valid names."""
+    """Return a hint for an unknown name: the most similar valid name, and those that are valid."""
     from rapidfuzz import process  # here, because the import would slow down `--help`
 
     choices = sorted(valid_names)

@@ -20,14 +20,9 @@ WHITESPACE = re.compile(r"\s+")
 def explain(
     system: System, docnos: Sequence[str], retrieval: Retrieval, use_colour: bool = False
 ) -> str:
-    """Return a text that explains the score of a document, retrieved or not, or compares the scores
-    of two documents.
+    """Explain the score of a document, retrieved or not, or compare the scores of two documents.
 
-    Args:
-        system: System that computes the scores.
-        docnos: Docnos of one or two documents.
-        retrieval: Retrieval with a single topic.
-        use_colour: Whether to mark argument components by colours instead of names.
+    The retrieval has a single topic; argument components are marked by colours or names.
 
     Raises:
         UsageError: If the topic or a document is unknown, there are more than two documents, or the
@@ -67,8 +62,7 @@ def explain(
 
 
 def _describe_absence(system: System, retrieval: Retrieval, qid: str, docno: str) -> str:
-    """Describe why the system does not rank a document for the topic, as far as this is known
-    without its ranking; else ""."""
+    """Describe why the system does not rank a document, if known without its ranking; else ""."""
     ranking = retrieval.input_run
     if ranking is not None:
         is_in_run = docno in set(ranking.loc[ranking["qid"] == qid, "docno"])
@@ -101,8 +95,7 @@ def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list
 
 
 def _format_comparison(first: Explanation, second: Explanation) -> list[list[str]]:
-    """Format the scores of two documents, and their contributions and breakdowns summed by label,
-    side by side."""
+    """Format the scores, contributions and breakdowns of two documents side by side."""
     inputs = [
         sanitise(f"{label}: {text}")
         for explanation in (first, second)
@@ -122,8 +115,7 @@ def _format_comparison(first: Explanation, second: Explanation) -> list[list[str
 
 
 def _format_pairs(first: Sequence[Row], second: Sequence[Row]) -> list[str]:
-    """Format the sums of both documents' rows by label, those with the largest absolute differences
-    first."""
+    """Format the sums of both documents' rows by label, largest absolute differences first."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for position, rows in enumerate((first, second)):
         for row in rows:
@@ -143,8 +135,7 @@ def _format_pair(label: str, first: float, second: float) -> str:
 
 
 def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
-    """Join the spans of a text, marking claims and premises by colours or names, e.g. [claim: Zoos
-    are cruel]."""
+    """Join the spans of a text, marking components, e.g. [claim: Zoos are cruel]."""
     texts = []
     for span in spans:
         text = sanitise(WHITESPACE.sub(" ", span.text))
@@ -159,8 +150,7 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 
 
 def _format_rows(rows: list[Row]) -> list[str]:
-    """Format the MAX_ROWS rows with the largest absolute values, followed by a row with the sum of
-    the remaining ones."""
+    """Format the MAX_ROWS largest rows by absolute value, and the sum of the others."""
     largest = select_largest(rows, MAX_ROWS)
     width = max((len(row.label) for row in largest[:MAX_ROWS]), default=0)
     return [

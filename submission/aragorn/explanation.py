@@ -12,8 +12,7 @@ TOLERANCE = 1e-4
 class Row:
     """A value with a label and an optional note, e.g. a contribution to a score.
 
-    A network's contribution also has the query and document positions that it comes from (strongest
-    first).
+    A network's contribution has the query and document positions (strongest first) of its origin.
     """
 
     value: float
@@ -71,8 +70,7 @@ class Explanation:
 
 
 def select_largest(rows: Iterable[Row], limit: int) -> list[Row]:
-    """Return the rows with the largest absolute values, followed by one row with the sum of the
-    remaining ones, if any."""
+    """Return the rows with the largest absolute values, and one with the sum of the others."""
     sorted_rows = sorted(rows, key=lambda row: -abs(row.value))
     largest = sorted_rows[:limit]
     remaining = sorted_rows[limit:]

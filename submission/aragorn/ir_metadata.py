@@ -59,11 +59,7 @@ def write_ir_metadata(
     dataset: Dataset,
     collection: Collection,
 ) -> None:
-    """Write ir-metadata.yml for the runs in the output directory.
-
-    `tag` and `primary` are tag and system of run.txt; `entries` contains the entry of each run (see
-    `build_run_entry`) by tag.
-    """
+    """Write ir-metadata.yml; `tag` and `primary` are of run.txt, `entries` are by tag."""
     session = collection.session
     input_name = ", ".join(
         get_printable_name(Path(os.path.realpath(path))) for path in dataset.paths
@@ -120,8 +116,7 @@ def build_run_entry(
     depth: int,
     n_omitted: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a run of topics and documents, or of those of `ranking_file`; `seconds`
-    excludes shared stages, `n_omitted` counts the documents below `depth`."""
+    """Build the metadata of a run; `seconds` exclude shared stages, `n_omitted` exceed `depth`."""
     entry: dict[str, Any] = {
         "method": system.name,
         "description": system.description,
@@ -147,12 +142,10 @@ def build_run_entry(
 
 
 def load_run_entries(directory: Path, overwrite: bool) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Load the tag of run.txt and the entries of the runs by tag from an existing ir-metadata.yml;
-    return "" and {} if it is missing.
+    """Load the tag of run.txt and the entries by tag of an existing ir-metadata.yml.
 
-    Raises:
-        OutputError: If `rank` did not write the file, and `overwrite` is false; else return "" and
-            {}.
+    Returns "" and {} if it is missing, or `rank` did not write it and `overwrite` is true; raises
+    OutputError if that is false.
     """
     file = directory / METADATA_FILE
     if not os.path.lexists(file):
@@ -245,8 +238,7 @@ def _describe_platform(device: str) -> dict[str, Any]:
 
 
 def detect_cpu() -> str:
-    """Return the CPU model from /proc/cpuinfo or, if it is missing there, the processor name from
-    `platform`, or "unknown"."""
+    """Return the CPU model of /proc/cpuinfo or the name from `platform`, or "unknown"."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -260,8 +252,7 @@ def detect_cpu() -> str:
 def _merge_training_data(
     entries: Iterable[Mapping[str, Mapping[str, Any]]],
 ) -> dict[str, dict[str, Any]]:
-    """Merge the training data of several entries by data set, uniting the file hashes of each data
-    set."""
+    """Merge training data by data set, uniting the file hashes of each."""
     merged_data: dict[str, dict[str, Any]] = {}
     for entry in entries:
         for name, data in entry.items():
@@ -285,8 +276,7 @@ def _format_megabytes(size: int) -> str:
 
 
 def describe_source_code() -> dict[str, str]:
-    """Return the `commit` of the image or the clone, with -dirty if files differ, and the
-    `repository`, without credentials, unless there is no remote one."""
+    """Return the `commit`, with -dirty if files differ, and the remote `repository`, if any."""
     remote = re.sub(r"(://)([^/]*@)?([^?#]*).*", r"\1\3", _query_git("ls-remote", "--get-url"))
     repository = os.environ.get("ARAGORN_SOURCE")
     if not repository and REMOTE_ADDRESS.match(remote):
@@ -313,9 +303,7 @@ def _describe_commit() -> str:
 
 
 def _query_git(*arguments: str) -> str:
-    """Return the output of git on the clone in the project directory; "" if there is no clone or no
-    git, or it does not answer. The clone is not written, its monitor of files is not run, and
-    variables that a caller such as a hook sets do not apply."""
+    """Return the output of git on this clone, or "" without one; nothing is written or run."""
     directories = [f"--git-dir={PROJECT_DIR / '.git'}", f"--work-tree={PROJECT_DIR}"]
     command = ["git", *directories, "-c", "core.fsmonitor=false", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

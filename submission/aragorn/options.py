@@ -15,8 +15,7 @@ from aragorn.errors import abbreviate
 
 
 class Command(NamedTuple):
-    """A verb: its description, its function `module:name`, imported after parsing, and the
-    dataclass of its options, of which the function receives an instance."""
+    """A verb: its description, its function `module:name`, and the dataclass of its options."""
 
     description: str
     function: str
@@ -53,9 +52,9 @@ def option(
         flags: Names; by default that of the field.
         help: Description: a noun phrase.
         metavar: Placeholder of the value; by default that of the field's type.
-        parse: Function that parses a value; by default that of the field's type: a path, an integer
-            from 0, a text, one of a Literal. A tuple is a repeatable option.
-        variables: Environment variables, the first of which that is not empty is the default.
+        parse: Parser of a value; by default that of the type: a path, an integer from 0, a text,
+            one of a Literal. A tuple is a repeatable option.
+        variables: Environment variables; the first that is not empty is the default.
         settings: Further arguments of `add_argument`.
     """
     metadata = {
@@ -128,8 +127,7 @@ def build_options(options_type: type[Any], args: argparse.Namespace) -> Any:
 
 
 def _get_default(item: Field[Any], kind: Any, is_repeatable: bool) -> Any:
-    """Return the value of the first environment variable that is not empty, else the declared
-    default, or MISSING."""
+    """Return the first environment variable that is not empty, else the default or MISSING."""
     texts = filter(None, map(os.environ.get, item.metadata.get("variables", ())))
     if text := next(texts, None):
         parse = item.metadata["type"] or _get_parser(kind)
@@ -151,8 +149,7 @@ def _simplify(hint: Any) -> tuple[Any, bool]:
 
 
 def parse_path(text: str) -> Path:
-    """Parse a path; raise ArgumentTypeError if it has a null character or is empty, as from an
-    unset shell variable."""
+    """Parse a path; raise ArgumentTypeError if it is empty or has a null character."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError(
             f"'{abbreviate(text)}': expected a non-empty path without null characters"
@@ -161,8 +158,7 @@ def parse_path(text: str) -> Path:
 
 
 def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
-    """Return a function that parses an integer from `minimum` to `maximum`, or raises
-    ArgumentTypeError for any other text."""
+    """Return a parser of integers from `minimum` to `maximum`, else ArgumentTypeError."""
 
     def parse(text: str) -> int:
         if (

@@ -26,8 +26,7 @@ _tasks: list[tuple[Callable[[], str], float]] = []
 
 
 def configure_logging(is_quiet: bool = False) -> None:
-    """Log to stderr, unless logging is already configured; if `is_quiet`, warnings and errors only,
-    and no progress."""
+    """Log to stderr, unless logging is configured; if `is_quiet`, only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     level = logging.WARNING if is_quiet else logging.INFO
@@ -58,8 +57,7 @@ def suppress_info() -> Iterator[None]:
 
 @contextmanager
 def announce(describe: Callable[[], str]) -> Iterator[None]:
-    """Let `log_when_silent` log what `describe` returns while the block runs, unless this thread's
-    messages are suppressed."""
+    """Let `log_when_silent` log the description of a block, unless this thread is suppressed."""
     if get_ident() in _suppressed_threads:
         yield
         return
@@ -108,8 +106,7 @@ def log_when_silent() -> Iterator[None]:
 
 
 class _EscapingFormatter(logging.Formatter):
-    """Formatter that writes a message on one line, above the lines of a traceback, and escapes
-    unprintable characters."""
+    """Formatter of one line per message, without unprintable characters, and of tracebacks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
         return format_message(super().formatMessage(record))
@@ -121,8 +118,7 @@ class _EscapingFormatter(logging.Formatter):
 def track(
     items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None
 ) -> Iterator[T]:
-    """Yield items and report progress; `unit` is a plural noun, `weights` are the numbers of units
-    per item (None: 1 each)."""
+    """Yield items and report progress; `unit` is a plural noun, `weights` are units per item."""
     sizes = weights or [1] * len(items)
     return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 
@@ -130,8 +126,7 @@ def track(
 def track_weighted(
     items: Iterable[tuple[T, int]], total: int, description: str, unit: str
 ) -> Iterator[T]:
-    """Yield the items of (item, number of units) pairs and report progress towards `total` units;
-    `unit` is a plural noun."""
+    """Yield the items of (item, number of units) pairs and report progress towards `total`."""
     if not logging.getLogger().isEnabledFor(logging.INFO):
         yield from (item for item, _ in items)
     elif sys.stderr.isatty():
@@ -181,8 +176,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the duration of a `with` block, excluding nested stages, to the seconds of stage
-        `name`."""
+        """Add the duration of a block, excluding nested stages, to the seconds of `name`."""
         outer_nested = self._nested_seconds
         self._nested_seconds = 0.0
         start = time.monotonic()
@@ -197,11 +191,10 @@ class Stopwatch:
 
 @contextmanager
 def pause_gc(freeze: bool = False) -> Iterator[None]:
-    """Pause garbage collection during a block that allocates many long-lived objects, such as
-    imports.
+    """Pause garbage collection during a block that allocates many long-lived objects.
 
-    If `freeze` is true, later collections ignore all objects alive at the end of the block (saves
-    0.5 s in `rank`).
+    If `freeze` is true, later collections ignore all objects alive at its end (saves 0.5 s in
+    `rank`).
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -43,8 +43,7 @@ class Retriever(pt.Transformer):
 
 
 class Reranker(pt.Transformer):
-    """Scores the arguments of a retrieval with a network: `qid query docno …` to the same columns
-    with other values of `score` and `rank`."""
+    """Scores the arguments of a retrieval with a network, replacing `score` and `rank`."""
 
     def __init__(
         self,
@@ -52,8 +51,7 @@ class Reranker(pt.Transformer):
         arguments: Arguments | None = None,
         cache_dir: str | PathLike[str] | None = None,
     ) -> None:
-        """Index arguments, see `LoadedSystem.index`; None: the texts of the retrieval, `text` or
-        `conclusion premise`, are read."""
+        """Index arguments; None: read the retrieval's texts, `text` or `conclusion premise`."""
         self.system = load_system(system) if isinstance(system, str) else system
         self._index = None if arguments is None else self.system.index(arguments, cache_dir)
 
@@ -77,8 +75,7 @@ class Reranker(pt.Transformer):
 
 
 def _to_results(hits: pd.DataFrame) -> pd.DataFrame:
-    """Number ranks from 0, as PyTerrier does, and sort by them within each query; break ties of
-    scores as in run files, since evaluators order documents by score."""
+    """Number ranks from 0, sort by them, and break ties of scores as in run files."""
     hits = hits.assign(rank=hits["rank"] - 1)
     order = hits.groupby("qid", sort=False).ngroup()
     hits = hits.assign(order=order).sort_values(["order", "rank"]).drop(columns="order")

@@ -44,12 +44,10 @@ class Outcome:
 
 
 def rank(options: RankOptions) -> None:
-    """Write the runs of all requested systems (default: all available), and the primary system's
-    run as run.txt.
+    """Write the runs of the requested systems (default: all), and the primary one's as run.txt.
 
     Run files are named <team>[-<label>]-<system>.txt. The primary system is the first requested
-    one, else fusion. Systems whose run exists for the same inputs, settings, checkpoints and code
-    are skipped.
+    one, else fusion. Systems whose run is up to date are skipped.
 
     Raises:
         UsageError, InputError, OutputError: If an option, the input or a directory is invalid.
@@ -91,8 +89,7 @@ def _log_dataset(dataset: Dataset, input_run: Path | None) -> None:
 
 
 def _choose_depth(requested_depth: int | None, dataset: Dataset) -> int:
-    """Return the requested depth, else that of the input run up to MAX_DEPTH, else DEFAULT_DEPTH;
-    warn of truncation."""
+    """Return the requested depth, that of the input run up to MAX_DEPTH, or the default."""
     input_depth = dataset.input_depth
     depth = requested_depth or min(input_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if input_depth and input_depth > depth:
@@ -158,8 +155,7 @@ class RunWriter:
     depth: int
 
     def write(self, system: System, tag: str, is_primary: bool) -> Outcome:
-        """Write a system's run unless it is up to date, also as run.txt if it is primary; raise
-        InputError and OutputError, which affect all systems."""
+        """Write a run unless up to date; raise InputError and OutputError, which affect all."""
         start = time.monotonic()
         try:
             with self.retrieval.collection.stopwatch.stage(system.name), as_memory_errors():
@@ -193,8 +189,7 @@ class RunWriter:
 
 
 def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
-    """Log the number of runs; raise the first error if all systems failed, or SystemsFailedError if
-    some did."""
+    """Log the number of runs; raise the first error if all failed, else SystemsFailedError."""
     errors = {
         outcome.system.name: outcome.error for outcome in outcomes if outcome.error is not None
     }

@@ -29,14 +29,12 @@ MAX_SCORE = np.finfo(np.float32).max
 
 
 def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank the documents `qid docno score` of each topic by descending score, breaking ties by
-    ascending docno."""
+    """Rank `qid docno score` by descending score per topic, breaking ties by ascending docno."""
     return _add_ranks(sort_by_topic(scores, topics, ["score", "docno"], ascending=[False, True]))
 
 
 def rank_by_score_stable(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank the documents `qid docno score` of each topic by descending score, keeping the order of
-    ties."""
+    """Rank `qid docno score` by descending score per topic, keeping the order of ties."""
     return _add_ranks(sort_by_topic(scores, topics, ["score"], ascending=[False]))
 
 
@@ -48,8 +46,7 @@ def truncate_rankings(rankings: pd.DataFrame, depth: int) -> pd.DataFrame:
 def sort_by_topic(
     frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str], ascending: list[bool]
 ) -> pd.DataFrame:
-    """Sort rows stably by the order of their qids in `topics`, then by `columns`; `ascending` has
-    one entry per column."""
+    """Sort rows stably by the position of their topic, then by `columns`."""
     position = frame["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
     ordered = frame.assign(position=position).sort_values(
         ["position", *columns], ascending=[True, *ascending], kind="stable"
@@ -60,12 +57,10 @@ def sort_by_topic(
 def validate_rankings(
     rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str]
 ) -> None:
-    """Validate the rankings of a stage; `unknown_docnos` are docnos in the rankings that are not in
-    the input.
+    """Validate the rankings of a stage; `unknown_docnos` are those not in the input.
 
-    Raises:
-        ValueError: If columns, topic order or ranks are invalid, a topic or document is unknown, a
-            document is repeated, or scores are not finite or increase.
+    Raises ValueError if columns, topic order or ranks are invalid, a topic or document is unknown,
+    a document is repeated, or scores are not finite or increase.
     """
     if rankings.columns.tolist() != COLUMNS:
         raise ValueError(f"columns {rankings.columns.tolist()}; expected {COLUMNS}")
@@ -98,8 +93,7 @@ def encode_rankings(rankings: pd.DataFrame) -> bytes:
 
 
 def decode_rankings(data: bytes) -> pd.DataFrame:
-    """Deserialise the output of `encode_rankings`; raise MsgspecError or ValueError if it is
-    damaged."""
+    """Deserialise rankings; raise MsgspecError or ValueError if they are damaged."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(
         data, type=tuple[list[str], list[str], bytes, bytes]
     )
@@ -112,8 +106,7 @@ RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
 def make_ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return a topic's rows for `build_rankings`; documents and their scores (N,) are in ranking
-    order."""
+    """Return a topic's rows for `build_rankings`; documents (N,) are in ranking order."""
     return [
         (qid, docno, rank, score)
         for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)
@@ -146,8 +139,7 @@ def _build_frame(
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError if a run tag is invalid in the TREC format or rejected by the TIREx
-    evaluator."""
+    """Raise UsageError if a run tag is invalid in TREC's format or for the TIREx evaluator."""
     if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
         rule = f"use at most {MAX_TAG_LENGTH} letters, digits, - or _"
         raise UsageError(
@@ -156,15 +148,11 @@ def check_tag(tag: str) -> None:
 
 
 def format_run(run: pd.DataFrame, tag: str) -> str:
-    """Format rankings `qid docno rank score` as the lines of a run file.
+    """Format rankings as the lines of a run file.
 
-    Scores are written as float32 in positional notation. A tied score is replaced by the next
-    smaller float32, so that evaluators agree, whether they order documents by rank, by score or by
-    line.
-
-    Raises:
-        ValueError: If scores increase or are not finite, ranks are not 1..n, or a document is
-            repeated.
+    Scores are float32 in positional notation. A tied score is replaced by the next smaller one, so
+    that evaluators agree, whether they order documents by rank, by score or by line. Raises
+    ValueError if scores increase or are not finite, ranks are not 1..n, or a document is repeated.
     """
     lines = []
     for qid, group in run.groupby("qid", sort=False):
@@ -186,8 +174,7 @@ def format_run(run: pd.DataFrame, tag: str) -> str:
 
 
 def make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
-    """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to
-    the original as possible."""
+    """Convert non-increasing float64 scores (N,) to the closest strictly decreasing float32."""
     rounded_scores = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
     decreasing_scores = []
     lower_bounds = [-MAX_SCORE]

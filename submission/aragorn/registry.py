@@ -12,17 +12,12 @@ T = TypeVar("T")
 
 
 def list_module_names(package_path: Iterable[str]) -> list[str]:
-    """Return the sorted names of a package's modules; `package_path` is the package's
-    `__path__`."""
+    """Return the sorted names of a package's modules by its `__path__`."""
     return sorted(module.name for module in iter_modules(package_path))
 
 
 def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in module `name` of a package.
-
-    Raises:
-        UsageError: If there is no such module; `kind` is the noun for the class in the message.
-    """
+    """Return the subclass of `base` in a module; raise UsageError for an unknown `kind` of name."""
     names = list_module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
@@ -30,8 +25,7 @@ def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
 
 
 def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
-    """Return the only subclass of `base` that a module defines; raise UsageError if it lacks a
-    method of `base`."""
+    """Return a module's only subclass of `base`; raise UsageError if it lacks methods."""
     module = import_module(f"{package}.{module_name}")
     classes = [
         member

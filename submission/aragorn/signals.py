@@ -29,11 +29,7 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
 def install_handlers() -> None:
-    """Install handlers that exit on SIGNALS; connect closed standard streams to the null device.
-
-    A closed stdin is empty, writing to a closed stdout fails, and messages to a closed stderr are
-    lost.
-    """
+    """Install handlers that exit on SIGNALS; connect closed standard streams to the null device."""
     # else the next opened file would get the descriptor of a closed stream and receive messages
     for descriptor in range(3):
         try:
@@ -50,8 +46,7 @@ def install_handlers() -> None:
 
 @contextmanager
 def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
-    """Run a callback if a signal ends the process inside this block; cleanup code such as `finally`
-    does not run."""
+    """Run a callback if a signal ends the process inside this block, as `finally` does not run."""
     _callbacks.append(callback)
     try:
         yield

@@ -33,8 +33,7 @@ CPU_CGROUP = re.compile(r"^[0-9]+:(|[^:]*\bcpu\b[^:]*):/*(.*)$", re.MULTILINE)
 
 
 def limit_library_threads() -> None:
-    """Let the libraries that are imported from now on compute in one thread, and say so, if the
-    system allows fewer threads than they start."""
+    """Let libraries compute in one thread, and say so, if the system allows few threads."""
     if not _can_start(min(POOLS * len(os.sched_getaffinity(0)), MAX_PROBES)):
         os.environ.update(SETTINGS)
         sys.stderr.write(MESSAGE)
@@ -59,8 +58,7 @@ def _can_start(count: int) -> bool:
 
 
 def count_cpu_cores() -> int:
-    """Return the number of cores in the affinity of this process, or the tightest CPU quota of its
-    cgroups if that is lower."""
+    """Return the number of cores in the affinity, or of the tightest CPU quota of the cgroups."""
     if sys.platform == "linux":
         count = len(os.sched_getaffinity(0))
     else:

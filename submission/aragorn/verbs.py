@@ -15,8 +15,7 @@ from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 
 def parse_ray_address(text: str) -> str:
-    """Return the address of a Ray cluster unchanged; raise ArgumentTypeError unless it is
-    HOST:PORT."""
+    """Return HOST:PORT unchanged; raise ArgumentTypeError for anything else."""
     if not re.fullmatch(r"[^\s/:]+:[0-9]+", text):
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected HOST:PORT")
     return text

@@ -31,8 +31,7 @@ def describe_versions(*sources: ModuleType | type, libraries: Iterable[str] = ()
 
 @cache
 def get_library_version(name: str) -> str:
-    """Return the installed version of a distribution without its build (2.13.0+cpu → 2.13.0);
-    "none" if it is missing."""
+    """Return the version of a distribution without its build (2.13.0+cpu → 2.13.0), or "none"."""
     try:
         return version(name).split("+")[0]
     except PackageNotFoundError:
@@ -41,8 +40,7 @@ def get_library_version(name: str) -> str:
 
 @cache
 def hash_package() -> str:
-    """Return the hash of this package's version and modules: runs of one directory are written by
-    the same code, and all nodes of a cluster have it."""
+    """Return the hash of this package's modules, equal for runs of a directory and all nodes."""
     state = hashlib.sha256(__version__.encode())
     for file in sorted(PACKAGE_DIR.rglob("*.py")):
         state.update(f"\n{file.relative_to(PACKAGE_DIR).as_posix()}\n".encode())

@@ -19,8 +19,7 @@ GPU_DRIVER_FILES = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/
 
 
 class Engine(Protocol):
-    """Interface of engines, which apply a function to inputs on one or more workers, in this
-    process or on a cluster.
+    """Applies a function to inputs on one or more workers, in this process or on a cluster.
 
     Callers partition the work independently of the engine, so that results are bit-identical for
     any worker count.
@@ -35,8 +34,7 @@ class Engine(Protocol):
     def has_gpu(self) -> bool: ...
 
     def count_workers(self, device: str) -> int:
-        """Return the current number of workers for this kind of device, at least 1; each occupies a
-        GPU or a CPU core."""
+        """Return the number of workers, at least 1; each occupies a GPU or a CPU core."""
 
     def map(
         self,
@@ -44,14 +42,9 @@ class Engine(Protocol):
         items: Iterable[tuple[int, Item]],
         device: str,
     ) -> Iterator[tuple[int, Result]]:
-        """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of
-        the function propagate.
+        """Yield (index, result) of numbered inputs, in any order; exceptions propagate.
 
-        Args:
-            function: Function of one input; pickled if another process runs it, with checkpoints
-                replaced by their paths.
-            items: Numbered inputs, consumed lazily to bound memory.
-            device: Kind of device that each task occupies: a GPU or a CPU core.
+        `function` is pickled if another process runs it; `items` are consumed lazily.
         """
 
 
@@ -63,8 +56,7 @@ class LocalEngine(Engine):
 
     @property
     def has_gpu(self) -> bool:
-        """Whether torch finds a GPU; torch, which is slow to import, is not asked if there is no
-        driver."""
+        """Whether torch finds a GPU; without a driver, torch is not asked: it is slow to import."""
         if "torch" not in sys.modules and not any(file.exists() for file in GPU_DRIVER_FILES):
             return False
         import torch
@@ -113,16 +105,14 @@ def compute_shards(
     label: str,
     unit: str,
 ) -> Callable[[int], bytes]:
-    """Compute all missing shards; return a function that reads a shard by index, or recomputes it
-    if its part is damaged.
+    """Compute all missing shards; return a function that reads a shard by index.
 
     Args:
-        function: Function that returns the content of a shard's part; its exceptions propagate.
+        function: Returns the content of a shard's part; its exceptions propagate.
         shards: All shards; the partition must not depend on the engine.
-        parts: Finished shards; others are computed while no other process does so. None: the
-            results stay in memory.
-        engine: Engine that computes the shards.
-        device: Kind of device that computes each shard.
+        parts: Finished shards, locked while others are computed; None: results stay in memory.
+        engine: Computes the shards.
+        device: Kind of device of each task.
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """
@@ -174,8 +164,7 @@ def _compute_and_write(
 
 
 def _make_remote_task(shard: Shard[Item]) -> tuple[str, Callable[[], Item]]:
-    """Return a shard's name and a picklable function that loads its input, or contains the input if
-    it cannot be loaded remotely."""
+    """Return a shard's name and a picklable function that loads or contains its input."""
     can_load = shard.can_load_remotely
     return shard.name, shard.load_input if can_load else partial(_identity, shard.load_input())
 

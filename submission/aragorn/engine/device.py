@@ -14,11 +14,7 @@ FLOAT32 = "float32"  # default precision of encoders on a CPU
 
 
 def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> str:
-    """Return the device for `auto` (a GPU if the engine has one), `cpu` or `cuda`.
-
-    Raises:
-        UsageError: If `cuda` is requested and the engine has no GPU.
-    """
+    """Return the device for `auto` (a GPU if any), `cpu` or `cuda`, or raise UsageError."""
     if name == "cuda" and not engine.has_gpu:
         raise UsageError(
             f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu"
@@ -27,12 +23,7 @@ def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> str:
 
 
 def choose_precision(name: str, device: str) -> str:
-    """Return the precision of encoders on a CPU for a value of --precision.
-
-    Raises:
-        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16
-            instructions, or OpenVINO is not installed.
-    """
+    """Return the precision of encoders on a CPU; raise UsageError if bfloat16 is not available."""
     if name == FLOAT32:
         return FLOAT32
     if device == "cuda":
@@ -59,8 +50,7 @@ def choose_precision(name: str, device: str) -> str:
 
 
 def count_threads() -> int:
-    """Return the number of threads on which torch may compute: its setting, or OMP_NUM_THREADS if it
-    is not imported, but at most the number of CPU cores available to this process."""
+    """Return the number of threads of torch: its setting, at most the available CPU cores."""
     cores = count_cpu_cores()
     if "torch" in sys.modules:
         import torch

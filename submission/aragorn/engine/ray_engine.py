@@ -88,11 +88,9 @@ class RayEngine(Engine):
 
 @contextmanager
 def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngine]:
-    """Connect to the cluster at HOST:PORT, which includes this machine; for None, start a local one
-    for the `with` block.
+    """Connect to the cluster at HOST:PORT, which includes this machine; None: start a local one.
 
-    Raises:
-        UsageError: If the cluster cannot be reached or Ray cannot be started.
+    Raises UsageError if the cluster cannot be reached or Ray cannot be started.
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
     with ExitStack() as stack:
@@ -186,6 +184,5 @@ def _load_function(function: bytes) -> Callable[[Any], Any]:
 
 
 def find_gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
-    """Return the torch device index of the GPU that Ray assigned: its position in
-    CUDA_VISIBLE_DEVICES, else its id."""
+    """Return the torch index of Ray's GPU: its position in CUDA_VISIBLE_DEVICES, else its id."""
     return visible_devices.split(",").index(str(gpu_id)) if visible_devices else int(gpu_id)

@@ -54,16 +54,11 @@ class _Conclusions(msgspec.Struct):
 class ConclusionIndex:
     """Inverted index with BM25 weights over a collection's unique normalised conclusions.
 
-    Scores equal BM25Okapi.get_scores of rank-bm25 bit for bit, unless no idf is positive (see
-    `_compute_idf`).
+    Scores equal BM25Okapi.get_scores of rank-bm25 bit for bit, unless no idf is positive.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Open an index that `build_conclusion_index` has written.
-
-        Raises:
-            msgspec.MsgspecError: If conclusions.msgpack is damaged.
-        """
+        """Open an index of `build_conclusion_index`; raise MsgspecError if it is damaged."""
         content = (directory / "conclusions.msgpack").read_bytes()
         data = msgspec.msgpack.decode(content, type=_Conclusions)
         self.conclusions = data.conclusions
@@ -81,8 +76,7 @@ class ConclusionIndex:
             return cls(Path(folder))
 
     def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """Return each query term with its contribution to the score of a conclusion, which need not
-        be indexed."""
+        """Return each query term with its contribution for any conclusion."""
         counts = Counter(normalise(conclusion).split())
         length = counts.total()
         contributions = []
@@ -94,8 +88,7 @@ class ConclusionIndex:
         return contributions
 
     def score_all(self, query: str) -> np.ndarray:
-        """Compute the scores (conclusions,) float64 of all conclusions for a query, which need not
-        be normalised."""
+        """Compute the scores (conclusions,) float64 of all conclusions for a raw query."""
         scores = np.zeros(len(self.conclusions))
         for term in normalise(query).split():
             if term in self._rows:
@@ -104,8 +97,7 @@ class ConclusionIndex:
         return scores
 
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
-        """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0;
-        ties go to the first."""
+        """Return positions and scores of the top conclusions above 0; ties go to the first."""
         scores = self.score_all(query)
         matches = np.flatnonzero(scores > 0)
         order = matches[select_top_k(scores[matches], MAX_CONCLUSIONS)]
@@ -142,8 +134,8 @@ def build_conclusion_index(directory: Path, collection: pd.DataFrame) -> None:
 def _compute_idf(n_conclusions: int, df: list[int]) -> list[float]:
     """Compute ln((N - df + ½) / (df + ½)) for all terms, in order of first occurrence.
 
-    As in rank-bm25, a negative idf is replaced with a quarter of the mean idf. If no idf is
-    positive, as with one or two conclusions, all are 1.
+    As in rank-bm25, a quarter of the mean idf replaces negative ones. If none is positive, as with
+    one or two conclusions, all are 1.
     """
     idf = [math.log(n_conclusions - count + 0.5) - math.log(count + 0.5) for count in df]
     total = 0.0
@@ -154,11 +146,10 @@ def _compute_idf(n_conclusions: int, df: list[int]) -> list[float]:
 
 
 def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
-    """Rank all premises of each topic's top conclusions, best conclusion first, then by docno;
-    return `qid docno rank score`.
+    """Rank all premises of each topic's top conclusions by conclusion, then docno.
 
-    A premise has the score of its conclusion. A topic without a matching conclusion gets an empty
-    ranking and a warning.
+    Returns `qid docno rank score`, with the scores of conclusions; a topic without a match gets an
+    empty ranking and a warning.
     """
     log.info("conclusion retrieval: %d unique normalised conclusions", len(index.conclusions))
     rows: list[tuple[str, str, int, float]] = []

@@ -72,18 +72,15 @@ class DenseIndex:
         self._positions = {name: position for position, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Compute the cosine similarities (N,) of named texts to a query vector (V,); no score
-        depends on the other texts."""
+        """Compute the cosine similarities (N,) of named texts to a query vector (V,)."""
         return self._score_exactly(
             query, np.array([self._positions[name] for name in names], dtype=int)
         )
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Yield, for each of the query vectors (Q, V), names and cosine similarities of the `depth`
-        nearest texts, best first.
+        """Yield names and cosine similarities of the `depth` nearest texts of each query (Q, V).
 
-        Ties go to the first text. Texts are shortlisted by float32 products, and the shortlist is
-        scored exactly.
+        Ties go to the first text. A shortlist by float32 products is scored exactly.
         """
         for start in range(0, len(queries), QUERY_BLOCK):
             block = queries[start : start + QUERY_BLOCK]
@@ -112,8 +109,7 @@ class DenseIndex:
         return products
 
     def _score_exactly(self, query: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Compute dot products in float64 in a fixed order, rounded to float32, the precision of a
-        run."""
+        """Compute float64 dot products in a fixed order, rounded to float32 as in runs."""
         products: np.ndarray = self._vectors[self._rows[positions]].astype(
             np.float64
         ) * query.astype(np.float64)
@@ -130,12 +126,8 @@ def load_or_build_dense_index(
 ) -> DenseIndex:
     """Index named texts; encode those that have no vector in `store`, and add their vectors to it.
 
-    The checkpoint must be of a DenseRanker. All vectors of `store` must be of this checkpoint and
-    device type; they may be of other texts, because a vector does not depend on the other texts or
-    their order.
-
-    Raises:
-        OutputError: If vectors cannot be written or read back.
+    The checkpoint is of a DenseRanker; all vectors of `store` are of it and of this device type.
+    Raises OutputError if vectors cannot be written or read back.
     """
     keys, lengths = _read_keys_and_lengths(texts)
     rows = store.find(keys)
@@ -171,11 +163,7 @@ def _encode_missing(
     store: VectorStore,
     engine: Engine,
 ) -> None:
-    """Encode the texts without a vector in shards, longest first, and append each shard's vectors,
-    so that an interrupted run can resume.
-
-    If this thread has a listener for estimates, the first shard is a sample.
-    """
+    """Encode texts without a vector in shards, longest first; a listener's first is a sample."""
     _, first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)
     positions = first_positions[store.find(keys)[first_positions] < 0]
     if not len(positions):  # another thread has encoded them
@@ -206,25 +194,19 @@ def _encode_missing(
 def make_premise_texts(
     docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]
 ) -> NamedTexts:
-    """Return premises as texts named by docno; `load_premises` loads `docno premise` by docno, in
-    order."""
+    """Return premises as texts named by docno, as `load_premises` loads them."""
     return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
 
 
 def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
-    """Return conclusions as texts named by the conclusions themselves; the network reads them as
-    queries."""
+    """Return conclusions as texts named by themselves, which the network reads as queries."""
     return NamedTexts(conclusions, list, "query")
 
 
 def group_by_conclusion(
     load_conclusions: Callable[[], pd.DataFrame], cache: Cache, key: str
 ) -> dict[str, list[str]]:
-    """Map each distinct conclusion of the collection `docno conclusion` that `load_conclusions`
-    returns to its docnos.
-
-    Conclusions and docnos are ascending. The result is cached; `key` must depend on the collection.
-    """
+    """Map each distinct conclusion to its docnos, both ascending; the result is cached."""
 
     def build() -> bytes:
         collection = load_conclusions()
@@ -245,8 +227,7 @@ def encode_queries(
     device: str,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float32 of queries, one at a time, so that no vector depends on
-    the other queries."""
+    """Compute the vectors (N, V) float32 of queries, independently of each other."""
     return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
@@ -293,11 +274,7 @@ def encode_texts(
     device: str,
     precision: str = FLOAT32,
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]` and
-    depends on no other text.
-
-    The longest texts are encoded first, so that GPU memory is allocated once.
-    """
+    """Compute the vectors (N, V) float16 of tokenised texts, independently of each other."""
     import torch
 
     from aragorn.inference.device import batch_by_shape, get_max_batch_tokens, map_batches
@@ -320,8 +297,7 @@ def encode_texts(
 
 
 def _round_up_length(length: int) -> int:
-    """Return the length to which texts are padded, so that BERT's input is a multiple of
-    LENGTH_BLOCK."""
+    """Return the padded length, so that BERT's input is a multiple of LENGTH_BLOCK."""
     return -(-(length + SPECIAL_TOKENS) // LENGTH_BLOCK) * LENGTH_BLOCK - SPECIAL_TOKENS
 
 

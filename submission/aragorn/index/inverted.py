@@ -42,7 +42,7 @@ Token = bytes | str  # of a text, or a word of an enriched document
 def select_top_k(scores: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k highest scores (N,), descending; ties go to the first position.
 
-    Takes O(N + k log k) time if few scores are equal, because it selects before sorting.
+    Takes O(N + k log k) time if few scores are equal.
     """
     if len(scores) <= k:
         return np.argsort(-scores, kind="stable")
@@ -83,8 +83,7 @@ def _map_file(file: Path, dtype: type[np.generic]) -> np.ndarray:
 
 
 def write_matrix(directory: Path, name: str, blocks: Iterable[csr_array]) -> int:
-    """Write blocks of consecutive rows, which may have ever more columns, as one matrix; return the
-    number of its columns."""
+    """Write blocks of consecutive rows, of ever more columns, as one matrix; count its columns."""
     starts = [np.zeros(1, np.int64)]
     n_entries = 0
     n_columns = 0
@@ -105,11 +104,7 @@ def write_matrix(directory: Path, name: str, blocks: Iterable[csr_array]) -> int
 def read_blocks(
     directory: Path, name: str, dtype: type[np.generic], n_columns: int
 ) -> Iterator[csr_array]:
-    """Yield blocks of consecutive rows of a matrix that `write_matrix` has written with values of
-    this type.
-
-    The blocks are read rather than mapped: the pages of a map would stay in memory.
-    """
+    """Yield blocks of rows of a matrix of `write_matrix`; a map's pages would stay in memory."""
     starts = np.fromfile(directory / f"{name}.starts", np.int64)
     with (
         (directory / f"{name}.columns").open("rb") as columns,
@@ -125,10 +120,7 @@ def read_blocks(
 def transpose_matrix(
     directory: Path, name: str, dtype: type[np.generic], n_columns: int
 ) -> csr_array:
-    """Return the transpose of a matrix that `write_matrix` has written with values of this type.
-
-    Blocks of rows are transposed one by one: for all at once, scipy needs twice the memory.
-    """
+    """Transpose a matrix of `write_matrix` block by block, as scipy needs twice the memory."""
     sizes = np.zeros(n_columns, np.int64)
     for block in read_blocks(directory, name, dtype, n_columns):
         sizes += np.bincount(block.indices, minlength=n_columns)
@@ -159,11 +151,10 @@ class TermCounter:
         self._get_terms = get_terms
 
     def count(self, tokens: Iterable[Token], frequencies: np.ndarray | None = None) -> csr_array:
-        """Return the frequencies (documents, terms) int32 of terms in documents.
+        """Return the frequencies (documents, terms) int32 of terms.
 
-        Args:
-            tokens: Tokens of all documents, with END_OF_TEXT after each document.
-            frequencies: Frequency of each token in its document (tokens,) int32; None: all 1.
+        `tokens` are those of all documents, with END_OF_TEXT after each; `frequencies` (tokens,)
+        int32 are those in their document, None: all 1.
         """
         token_columns, distinct_tokens = _factorise(chain([END_OF_TEXT], tokens))
         token_columns = token_columns[1:]
@@ -233,8 +224,7 @@ class InvertedIndex:
         self._cf = np.append(np.load(directory / "cf.npy"), 0)
 
     def get_statistics(self, terms: Sequence[str]) -> Statistics:
-        """Return the collection's statistics, with df and cf in the order of `terms`; 0 for unknown
-        terms."""
+        """Return statistics with df and cf in the order of `terms`; 0 for unknown terms."""
         rows = np.array([self.term_numbers.get(term, -1) for term in terms], dtype=np.int64)
         return Statistics(len(self.lengths), self.total_length, self._df[rows], self._cf[rows])
 
@@ -251,12 +241,10 @@ class InvertedIndex:
 
 
 def write_index(directory: Path, blocks: Iterable[csr_array], terms: Iterable[str]) -> None:
-    """Write the index of documents.
+    """Write the index of documents to an existing directory.
 
-    Args:
-        directory: Existing directory of the files.
-        blocks: Term frequencies (documents, terms) int32 of consecutive documents.
-        terms: Term of each column; read after the last block.
+    `blocks` are the term frequencies (documents, terms) int32 of consecutive documents; `terms`,
+    the term of each column, are read after the last block.
     """
     lengths = [np.empty(0, np.int32)]
 

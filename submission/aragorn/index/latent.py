@@ -55,8 +55,7 @@ class LatentIndex:
         return 1 - len(self._by_term.values) / (self._n_documents * n_terms)
 
     def score_all(self, query: np.ndarray) -> np.ndarray:
-        """Compute the dot products (documents,) float32 of all documents with a latent query vector
-        (latent,)."""
+        """Compute the dot products (documents,) float32 with a latent query vector (latent,)."""
         scores = np.zeros(self._n_documents, dtype=np.float32)
         for term in np.flatnonzero(query):
             documents, weights = self._by_term.get_row(int(term))
@@ -107,16 +106,10 @@ def build_latent_index(
     parts: Parts,
     engine: Engine = LOCAL_ENGINE,
 ) -> None:
-    """Encode the documents in shards, and build their index.
+    """Encode documents in shards, and build their index in an existing directory.
 
-    Args:
-        directory: Existing directory of the index.
-        docnos: Document ids.
-        load_premises: Function that loads `docno premise` by docno, in order.
-        checkpoint: Checkpoint of a LatentRanker.
-        device: Device of the network.
-        parts: Finished shards of the same documents, checkpoint and device.
-        engine: Engine that encodes the shards.
+    `load_premises` loads `docno premise` by docno, in order; the checkpoint is of a LatentRanker;
+    `parts` are finished shards of the same documents, checkpoint and device.
     """
     from scipy.sparse import load_npz
 
@@ -138,8 +131,7 @@ def build_latent_index(
 
 
 def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str]) -> bytes:
-    """Compute the latent weights of premises; return them as a sparse matrix (premises, latent) in
-    .npz format."""
+    """Compute the latent weights of premises: a sparse matrix (premises, latent) as .npz."""
     import torch
     from scipy.sparse import csr_array, save_npz
 

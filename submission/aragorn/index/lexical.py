@@ -61,8 +61,7 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all parameters that affect rankings, except the enrichment, whose checkpoint has
-        a separate fingerprint."""
+        """Hash of the parameters that affect rankings, except the enrichment, which has its own."""
         return hashlib.sha256(
             msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")
         ).hexdigest()
@@ -121,15 +120,10 @@ def build_term_index(
     settings: IndexSettings,
     load_frequencies: FrequencyLoader | None = None,
 ) -> None:
-    """Build the index of a collection.
+    """Build the index of a collection in an existing directory.
 
-    Args:
-        directory: Existing directory of the index.
-        docnos: Document ids, ascending.
-        load_documents: Function that loads `docno conclusion premise` by docno, in order.
-        settings: Fields and stemmer.
-        load_frequencies: Function that loads the word frequencies to index; None: index the words
-            of the texts.
+    `load_documents` loads `docno conclusion premise` by docnos, which are ascending;
+    `load_frequencies` loads the word frequencies to index; None: index the words of the texts.
     """
     analyser = TermAnalyser(settings.stemmer)
     counter = TermCounter(analyser.analyse if load_frequencies else analyser.__getitem__)
@@ -165,8 +159,7 @@ def search_all(
     depth: int,
     label: str,
 ) -> list[Hits]:
-    """Search for topic titles in parallel threads; return the hits of each title. `label` names the
-    progress display."""
+    """Search for topic titles in parallel threads; return the hits of each title."""
 
     def search_text(text: str) -> Hits:
         return search(index, index.parse_query(text, model, expansion), model, depth)

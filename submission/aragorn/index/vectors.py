@@ -19,10 +19,9 @@ MAX_PARTS = 500  # above this number, parts are merged
 
 
 class VectorStore:
-    """Vectors of texts, each keyed by a hash of its text.
+    """Vectors of texts by a hash of each text, for any number of threads and processes.
 
-    Any number of threads and processes may read and append at the same time; a damaged part counts
-    as missing.
+    A damaged part counts as missing.
     """
 
     def __init__(self, parts: Parts, dimension: int) -> None:
@@ -44,8 +43,7 @@ class VectorStore:
             return self._blocks[0]
 
     def find(self, keys: Sequence[bytes]) -> np.ndarray:
-        """Return the rows (N,) of `vectors` that belong to the texts with these keys; -1 for texts
-        without a vector."""
+        """Return the rows (N,) of `vectors` for texts with these keys; -1 if there is none."""
         with self._lock:
             while not self._read_new_parts():
                 pass
@@ -74,8 +72,7 @@ class VectorStore:
             self.parts.remove(name)
 
     def _read_part(self, name: str) -> tuple[bytes, np.ndarray] | None:
-        """Return the keys, concatenated, and the vectors (N, V) of a part; None if it is damaged or
-        gone."""
+        """Return concatenated keys and vectors (N, V) of a part; None if damaged or gone."""
         content = self.parts.read(name)
         if content is None:
             return None
@@ -84,8 +81,7 @@ class VectorStore:
         return content[: n_texts * KEY_SIZE], vectors.reshape(n_texts, self._dimension)
 
     def _read_new_parts(self) -> bool:
-        """Read the parts that this or another process has appended since the last call; return
-        whether none is gone."""
+        """Read the parts appended since the last call; return whether none is gone."""
         names = [name for name in self.parts.get_names() if name not in self._known_names]
         for name in names:
             part = self._read_part(name)

@@ -33,8 +33,7 @@ MAX_TOKENS_GPU = 65536
 
 
 def move_to_device(network: NetworkT, device: str, cpu_precision: str = FLOAT32) -> NetworkT:
-    """Move a network to a device, set its encoder's precision (`cpu_precision`, or float16 on a
-    GPU), and return it."""
+    """Move a network to a device, with its precision there (float16 on a GPU), and return it."""
     network.to(device)
     cpu_dtype = None if cpu_precision == FLOAT32 else torch.bfloat16
     network.set_encoder_precision(torch.float16 if device == "cuda" else cpu_dtype)
@@ -42,8 +41,7 @@ def move_to_device(network: NetworkT, device: str, cpu_precision: str = FLOAT32)
 
 
 def limit_threads() -> int:
-    """Limit torch to the CPU cores available to this process or container, and return the thread
-    count."""
+    """Limit torch to the CPU cores of this process or container; return the thread count."""
     torch.set_num_threads(count_threads())  # torch ignores quotas
     return torch.get_num_threads()
 
@@ -53,19 +51,13 @@ THREAD_COUNT = limit_threads()
 
 
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
-    """Group row numbers into batches of at most `size` texts of similar length, shortest first.
-
-    The batches are deterministic, so that a resumed run uses the same batches.
-    """
+    """Group row numbers into deterministic batches of at most `size` texts, shortest first."""
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of texts of similar length, longest first.
-
-    A batch has at most `max_tokens` tokens including padding, or consists of a single longer text.
-    """
+    """Group row numbers into batches of at most `max_tokens` with padding, longest first."""
     order = np.argsort(-np.asarray(lengths), kind="stable")
     batches = []
     while len(order):
@@ -103,8 +95,7 @@ def batch_by_shape(
 
 
 def get_max_batch_tokens(device: str, precision: str = FLOAT32) -> int:
-    """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a
-    CPU."""
+    """Return the tokens per encoder batch; `precision` is that of encoders on a CPU."""
     if device == "cuda":
         return MAX_TOKENS_GPU
     return MAX_TOKENS_CPU if precision == FLOAT32 else MAX_TOKENS_CPU_BF16
@@ -112,8 +103,7 @@ def get_max_batch_tokens(device: str, precision: str = FLOAT32) -> int:
 
 @contextmanager
 def use_single_thread() -> Iterator[int]:
-    """Run torch on one thread, so that results do not depend on the thread count; yield the
-    original count."""
+    """Run torch on one thread, for reproducible results; yield the original count."""
     thread_count = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -147,8 +137,7 @@ def map_batches(
 
 
 def set_thread_count(count: int) -> None:
-    """Run torch on `count` threads if the current thread calls it, whatever other threads set at
-    the same time."""
+    """Run torch in this thread on `count` threads, whatever other threads set meanwhile."""
     # the first call in a thread copies the count that any thread has set last
     torch.get_num_threads()
     torch.set_num_threads(count)
@@ -157,8 +146,7 @@ def set_thread_count(count: int) -> None:
 def compute_or_split(
     compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]
 ) -> T:
-    """Apply `compute` to row numbers; if GPU memory runs out, apply it to both halves and join the
-    results."""
+    """Apply `compute` to row numbers; if GPU memory runs out, to both halves, and join."""
     try:
         return compute(rows)
     except torch.OutOfMemoryError:

@@ -39,11 +39,10 @@ def enrich_collection(
     parts: Parts,
     engine: Engine = LOCAL_ENGINE,
 ) -> FrequencyLoader:
-    """Enrich all documents in cached shards; return a function that loads the word frequencies of
-    documents by position.
+    """Enrich all documents in cached shards; return a function that loads word frequencies.
 
-    If shards are missing, the expected time and size are logged first. `load_texts` loads the texts
-    of documents by docno, in order. `parts` are of the same documents, checkpoint and device.
+    If shards are missing, the expected time and size are logged first. `load_texts` loads texts by
+    docno, in order. `parts` are of the same documents, checkpoint and device.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
@@ -103,8 +102,7 @@ def encode_shard(checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
 def measure_sample(
     checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
 ) -> tuple[float, int]:
-    """Enrich sample texts; return the time in seconds and the size of their word frequencies in
-    bytes."""
+    """Enrich sample texts; return the seconds and the bytes of their word frequencies."""
     start = time.monotonic()
     size = len(encode_shard(checkpoint, device, texts))
     return time.monotonic() - start, size
@@ -113,8 +111,7 @@ def measure_sample(
 def enrich_separately(
     checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
 ) -> list[WordFrequencies]:
-    """Compute the word frequencies of texts, one text at a time, so that they do not depend on the
-    batch."""
+    """Compute the word frequencies of texts one by one, independently of the batch."""
     return [enrich_texts([text], checkpoint, device)[0] for text in texts]
 
 
@@ -131,8 +128,7 @@ def enrich_texts(
 def annotate_texts(
     texts: Sequence[str], checkpoint: TaggerCheckpoint, device: str
 ) -> list[list[list[TokenAnnotation]]]:
-    """Return each text's annotated passages; the longest are annotated first, so that GPU memory is
-    allocated once."""
+    """Return each text's annotated passages; the longest first, to allocate GPU memory once."""
     tagger = checkpoint.move_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))

@@ -26,8 +26,7 @@ GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
 
 
 class TokenCache:
-    """Token ids of topics and documents; tokenisers with the same `premise_key` share the tokens of
-    premises."""
+    """Token ids of topics and documents; tokenisers of one `premise_key` share premises."""
 
     def __init__(
         self,
@@ -35,11 +34,7 @@ class TokenCache:
         load_premises: Callable[[set[str]], pd.DataFrame],
         stopwatch: Stopwatch,
     ) -> None:
-        """Create a cache from topics `qid query` and a function that loads premises `docno premise`
-        by docno.
-
-        The stopwatch measures the stage "tokenisation".
-        """
+        """Create a cache from topics `qid query` and a function that loads premises by docno."""
         self._queries = dict(zip(topics["qid"], topics["query"], strict=True))
         self._load_premises = load_premises
         self._stopwatch = stopwatch
@@ -72,8 +67,7 @@ class TokenCache:
 
 @dataclass(frozen=True)
 class TokenisedPairs:
-    """Pairs to score: pair i joins row query_rows[i] of the queries and row premise_rows[i] of the
-    premises."""
+    """Pairs to score: pair i joins query query_rows[i] and premise premise_rows[i]."""
 
     queries: PaddedTexts
     premises: PaddedTexts
@@ -87,8 +81,7 @@ class TokenisedPairs:
         queries: Mapping[str, TokenIds],
         premises: Mapping[str, TokenIds],
     ) -> Self:
-        """Create pairs from tuples (query key, premise key); `queries` and `premises` map the keys
-        to token ids."""
+        """Create pairs from tuples (query key, premise key), and token ids by these keys."""
         keys_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for keys, ids in zip(keys_by_side, (queries, premises), strict=True):
@@ -135,10 +128,7 @@ PairShard = tuple[TokenisedPairs, Batches]
 
 @dataclass(frozen=True)
 class PairScorer:
-    """A scorer that scores each pair independently of the others.
-
-    It is picklable; a process that receives it loads the ranker on first use.
-    """
+    """A picklable scorer of independent pairs; it loads its ranker on first use."""
 
     unit: ClassVar[str] = "pairs"
 
@@ -153,8 +143,7 @@ class PairScorer:
 
     @classmethod
     def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
-        """Group pairs into batches of at most `size`, with premises of similar length, longest
-        first, so that the last shards are short and workers finish together."""
+        """Batch at most `size` pairs, longest premises first, so that workers finish together."""
         return batch_by_length(pairs.get_premise_lengths(), size)[::-1]
 
     def compute(self, shard: PairShard) -> np.ndarray:
@@ -185,8 +174,7 @@ class PairScorer:
 
 
 class TopicScorer(PairScorer):
-    """A scorer that shares computations between queries and between a query's documents; each batch
-    has one topic."""
+    """A scorer that shares computations between documents; each batch has one topic."""
 
     @classmethod
     def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
@@ -207,10 +195,7 @@ class TopicScorer(PairScorer):
 
 
 class SiameseScorer(PairScorer):
-    """A scorer that encodes each distinct premise once for all topics.
-
-    `compute` returns the vectors (N, V) of the N distinct premises instead of scores.
-    """
+    """A scorer whose `compute` returns the vectors (N, V) of the N distinct premises."""
 
     unit = "premises"
 
@@ -226,8 +211,7 @@ class SiameseScorer(PairScorer):
 
     @torch.inference_mode()
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct
-        premises, in row order."""
+        """Compute the scores (N,) float32 of pairs from their premises' vectors (P, V)."""
         pairs, vectors = pairs_and_vectors
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
@@ -248,13 +232,10 @@ def score_documents(
     parts: Parts | None,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Compute the scores (N,) float32 of pairs `qid docno` in cached shards, so that an interrupted
-    execution can resume.
+    """Compute the scores (N,) float32 of pairs `qid docno` in cached, resumable shards.
 
-    `parts` are of the same pairs, texts, checkpoint and device; with None, shards are not cached.
-
-    Raises:
-        CheckpointError: If a score is not finite.
+    `parts` are of the same pairs, texts, checkpoint and device; None: shards are not cached.
+    Raises CheckpointError if a score is not finite.
     """
     queries = token_cache.get_query_token_ids(checkpoint.tokeniser)
     premises = token_cache.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
@@ -308,8 +289,7 @@ def score_texts(
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: str) -> np.ndarray:
-    """Compute the scores (N,) float32 of pairs without a cache; the ranker must be on the device,
-    in evaluation mode."""
+    """Compute the scores (N,) float32 of pairs with a ranker on the device, without a cache."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
     scorer = _choose_scorer(ranker)(lambda _: ranker, pairs.queries, device)

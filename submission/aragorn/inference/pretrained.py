@@ -21,11 +21,7 @@ class PretrainedEncoder:
     """A pretrained encoder in a local folder in Hugging Face format."""
 
     def __init__(self, name: str) -> None:
-        """Locate an encoder by name or folder path.
-
-        Raises:
-            CheckpointError: If a file is missing.
-        """
+        """Locate an encoder by name or folder; raise CheckpointError if a file is missing."""
         self.name = name
         # Locate the package without importing it, which would load its dependencies.
         package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
@@ -44,8 +40,7 @@ class PretrainedEncoder:
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
     def load_encoder_weights(self) -> dict[str, Tensor]:
-        """Load the weights under the tensor names of `BERTNetwork`, without pooler, classifier and
-        position ids."""
+        """Load the weights of embeddings and layers under the names of `BERTNetwork`."""
         weights = self.load_weights()
         names = [
             name

@@ -22,8 +22,7 @@ HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return the documents whose premise has at least `min_words` whitespace tokens; none if all
-    premises are empty."""
+    """Return the documents with premises of `min_words` or more words; none if all are empty."""
     word_counts = count_words(documents["premise"], min_words)
     n_empty = int((word_counts == 0).sum())
     n_short = int(((word_counts > 0) & (word_counts < min_words)).sum())
@@ -32,8 +31,7 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
-    """Return the number of whitespace tokens of each premise (N,), counted up to max(1,
-    min_words)."""
+    """Return the number of whitespace tokens of each premise (N,), up to max(1, min_words)."""
     limit = max(1, min_words)
 
     def count(premise: str) -> int:
@@ -45,8 +43,7 @@ def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
 
 
 def log_collection_size(n_documents: int, n_empty: int, n_short: int, min_words: int) -> None:
-    """Log the size of the collection; short premises are non-empty and have fewer than `min_words`
-    words."""
+    """Log the size of the collection; short premises are non-empty."""
     if min_words:
         message = (
             "collection: %d of %d arguments "
@@ -61,8 +58,7 @@ def log_collection_size(n_documents: int, n_empty: int, n_short: int, min_words:
 def validate_collection(
     collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS
 ) -> None:
-    """Raise InputError if a collection selected from `document_count` documents is empty or has
-    only empty conclusions."""
+    """Raise InputError if a collection is empty or has only empty conclusions."""
     if collection["conclusion"].str.strip().any():
         return
     if not min_words:
@@ -75,12 +71,10 @@ def validate_collection(
 
 
 def find_mismatched_ids(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents `docno conclusion premise` whose texts differ from args.me 2020-04-01, to
-    which the judgments refer.
+    """Find documents whose texts differ from args.me 2020-04-01, to which the judgments refer.
 
-    Returns:
-        The docnos whose hash is not that of the text, and the number of docnos with a hash (0 for
-        corpus version 1).
+    Returns the docnos whose hash is not that of the text, and the number of docnos with a hash (0
+    for corpus version 1).
     """
     matches = [HASHED_ID.fullmatch(docno) for docno in documents["docno"]]
     documents = documents[[match is not None for match in matches]]
@@ -99,8 +93,7 @@ def find_mismatched_ids(documents: pd.DataFrame) -> tuple[pd.Series, int]:
 
 
 def hash_java_string(text: str) -> int:
-    """Return Java's unsigned String.hashCode: Σᵢ cᵢ · 31^(n - 1 - i) mod 2³², where the cᵢ are the
-    n UTF-16 code units."""
+    """Return Java's unsigned hashCode Σᵢ cᵢ · 31^(n - 1 - i) mod 2³² of n UTF-16 code units cᵢ."""
     code_units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").astype(
         np.uint32
     )

@@ -37,8 +37,7 @@ class Dataset:
 
     Args:
         paths: Directories, zip archives or files with topics and documents in a supported format.
-        input_run: Run to re-rank, or a directory with run.txt; None: re-rank the candidates of the
-            input, if any.
+        input_run: Run to re-rank, or a directory with run.txt; None: the candidates, if any.
         qid: Id of the only topic to use; None: all topics.
         order: Order of an input run, see `sort_ranking`.
         has_topics: Whether the input must have topics; false if only its documents are read.
@@ -118,8 +117,7 @@ class Dataset:
         return topics[topics["qid"] == self._qid].reset_index(drop=True)
 
     def read_topics(self) -> pd.DataFrame:
-        """Read all topics `qid query`, sorted by `sort_topics`; raise InputError for the first
-        error."""
+        """Read all topics `qid query`, sorted; raise InputError for the first error."""
         if not self.is_tirex:
             return touche.read_topics(self.topic_files)
         rows = [row[1:] for row in tirex.read_queries(self.topic_files[0])]
@@ -127,8 +125,7 @@ class Dataset:
 
     @cached_property
     def documents(self) -> pd.DataFrame:
-        """All documents `docno conclusion premise`, including those too short for the collection;
-        raises InputError for the first error."""
+        """All documents `docno conclusion premise`, of any length; may raise InputError."""
         with self.stopwatch.stage("documents"):
             if not self.is_tirex:
                 return touche.read_documents(self.corpus_files)
@@ -149,8 +146,7 @@ class Dataset:
         return iter(())  # candidates are read as the input run
 
     def iter_batches(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, in file order and possibly with repeated ones; raise
-        InputError for the first invalid record."""
+        """Yield the documents in batches, in file order, perhaps repeated; may raise InputError."""
         if not self.is_tirex:
             for file in self.corpus_files:
                 yield from touche.iter_batches(file)
@@ -182,8 +178,7 @@ class Dataset:
     def get_input_run(
         self, find_unknown: Callable[[Iterable[str]], set[str]]
     ) -> pd.DataFrame | None:
-        """Return the validated input run, None if there is none; `find_unknown` returns which
-        docnos the input lacks."""
+        """Return the validated input run or None; `find_unknown` returns the unknown docnos."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None

@@ -54,8 +54,7 @@ class Corpus(Protocol):
 
 
 class DocumentStore:
-    """Documents of an input, stored in a directory; `min_words` is the minimum premise length of
-    the collection."""
+    """Documents of an input in a directory; `min_words` is the collection's minimum length."""
 
     def __init__(self, directory: Path, min_words: int) -> None:
         self._directory = directory.absolute()
@@ -84,15 +83,13 @@ class DocumentStore:
         return self.collection_docnos
 
     def read_conclusions(self) -> pd.DataFrame:
-        """Return `docno conclusion` of the collection, sorted by docno; raise InputError if all
-        conclusions are empty."""
+        """Return the collection's `docno conclusion`; raise InputError if all are empty."""
         conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
         validate_collection(conclusions, self.document_count, self._min_words)
         return conclusions
 
     def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Return `docno conclusion premise` of the documents in the order of `docnos`, omitting
-        unknown ones."""
+        """Return `docno conclusion premise` in the order of `docnos`, without unknown ones."""
         return self._select(["docno", "conclusion", "premise"], docnos)
 
     def read_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
@@ -140,8 +137,7 @@ def open_document_store(corpus: Corpus, cache: Cache) -> DocumentStore:
 
 
 def _write_documents(corpus: Corpus, file: Path) -> None:
-    """Write documents to a file in batches, and the first of repeated ones; raise InputError for an
-    id with different texts."""
+    """Write documents in batches; raise InputError for an id with different texts."""
     with corpus.stopwatch.stage("documents"), create_database(file) as database:
         database.execute("pragma page_size = 16384")
         database.execute(f"create table documents ({', '.join(COLUMNS)})")
@@ -165,8 +161,7 @@ def _write_documents(corpus: Corpus, file: Path) -> None:
 
 
 def _select_collection(file: Path, min_words: int) -> list[str]:
-    """Return the docnos that `collection.select_collection` would select, ascending; log the size
-    of the collection."""
+    """Return the docnos of `collection.select_collection`, ascending; log their number."""
     columns = (
         "count(*), count(*) filter (where words = 0), "
         "count(*) filter (where words > 0 and words < ?)"
@@ -201,8 +196,7 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a query on an SQLite file, with `values` for its placeholders; return the rows or raise
-    OutputError."""
+    """Return the rows of a query on an SQLite file, or raise OutputError."""
     try:
         with closing(
             sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)

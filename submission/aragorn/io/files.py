@@ -106,8 +106,7 @@ def select_files(files: Iterable[Path], *patterns: str) -> list[Path]:
 
 
 def _list_files(path: Path) -> list[Path]:
-    """Return the files of a directory, zip archive or data set of ir_datasets, or the path itself if
-    it is another file."""
+    """Return the files of a directory, archive or data set of ir_datasets, or the file itself."""
     if str(path).startswith(irds.PREFIX):
         path = irds.export(path)
     try:
@@ -150,8 +149,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
 
 
 def read_bytes(file: Path) -> Buffer:
-    """Return the decompressed content of a file; memory-map plain files, because copying adds a
-    third to decoding time."""
+    """Return the decompressed content of a file; a plain one is mapped, as a copy takes time."""
     with as_input_errors(file), _open_content(file) as stream:
         if isinstance(stream, BufferedReader):
             is_empty = os.fstat(stream.fileno()).st_size == 0  # which cannot be mapped
@@ -176,8 +174,7 @@ def read_text(file: Path) -> str:
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without
-    byte order mark."""
+    """Yield number (from 1) and bytes of each non-blank line of a file, without byte order mark."""
     with as_input_errors(file), _open_content(file) as stream:
         remaining_bytes = limit = _compute_decompression_limit(file)
         lines = iter(lambda: stream.readline(MAX_LINE_BYTES), b"")
@@ -195,8 +192,7 @@ def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def _open_content(file: Path) -> Iterator[BufferedReader | ZipExtFile | gzip.GzipFile]:
-    """Open a file; decompress it if its name or first bytes are those of a gzip file. Raises
-    InputError if it has a format that no reader accepts."""
+    """Open a file, decompressed if it is gzipped; raise InputError for the formats of FILES."""
     with open_file(file) as file_stream:
         start = file_stream.peek(START_SIZE)
         is_gzip = start[:2] == GZIP_START
@@ -220,8 +216,7 @@ def _build_expansion_error(file: Path, limit: int) -> InputError:
 
 
 def describe_json_error(data: Buffer, error: Exception) -> tuple[int, str, str]:
-    """Return the byte offset of the first syntax error of a JSON text (its length if unknown), and
-    descriptions of error and fix; `error` is msgspec's."""
+    """Return the byte offset of the first syntax error (else the length), problem and fix."""
     if isinstance(error, RecursionError):
         return len(data), "JSON nested too deeply", "replace it with the original file"
     try:
@@ -254,8 +249,7 @@ def batched(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tuple[int, T]]:
-    """Yield line number and record of each line of a JSON Lines file; raise InputError for the
-    first invalid line, with `expected` as the format of a record."""
+    """Yield line number and record of each line; raise InputError for the first invalid one."""
     decode = msgspec.json.Decoder(record_type).decode
     for line_number, line in iter_lines(file):
         try:

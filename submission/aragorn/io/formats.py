@@ -44,8 +44,7 @@ TEXTS = (
 
 
 def recognise_file(start: bytes) -> tuple[str, str]:
-    """Return description and remedy of the format of a file, by its first bytes; empty ones if it
-    may be text."""
+    """Return description and remedy of a format by a file's first bytes; both are "" for text."""
     for pattern, name, fix in FILES:
         if re.match(pattern, start, re.DOTALL):
             return name, fix
@@ -60,8 +59,7 @@ def refuse_format(file: Path, start: bytes, accepted: str = "") -> None:
 
 
 def describe_text(start: bytes, expected: str = "") -> str:
-    """Return a hint at the format of a malformed text, "; this is X: convert it"; "" if there is
-    none or it is `expected`."""
+    """Return "; this is X: convert it" for a malformed text; "" if unknown or `expected`."""
     for pattern, name in TEXTS:
         if re.match(pattern, start):
             return "" if name == expected else f"; this is {name}: convert it"

@@ -20,13 +20,10 @@ Row = dict[str, object]
 
 
 def export(path: Path) -> Path:
-    """Return the directory of a data set's files, which are written once.
+    """Return the directory of a data set's files, which are written once, to $IR_DATASETS_HOME.
 
     Data sets with conclusions and premises become an args.me corpus and Touché topics, others a
-    TIREx data set. The directory is inside that of ir_datasets, $IR_DATASETS_HOME.
-
-    Args:
-        path: irds:ID, where ID is an id of ir_datasets, e.g. argsme/2020-04-01/touche-2021-task-1.
+    TIREx data set. `path` is irds:ID, where ID is e.g. argsme/2020-04-01/touche-2021-task-1.
 
     Raises:
         UsageError: If ir_datasets is not installed.

@@ -39,8 +39,7 @@ class Judgment(NamedTuple):
 
 
 def read_judgments(file: Path) -> Iterator[Judgment]:
-    """Yield the judgments of a file, plain or gzipped; raise InputError for the first invalid
-    line."""
+    """Yield the judgments of a file; raise InputError for the first invalid line."""
     for line in read_trec_lines(file):
         if line.is_blank_or_comment:
             continue
@@ -123,8 +122,7 @@ def _drop_repeated(judgments: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 
 def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Drop unjudged documents, set other negative grades to 0, and convert grades to integers if
-    all are whole numbers."""
+    """Drop unjudged documents, clip grades at 0, make them integers if all are whole."""
     total = pluralise(len(qrels), "line")
     is_unjudged = qrels["rel"] == UNJUDGED
     is_negative = (qrels["rel"] < 0) & ~is_unjudged

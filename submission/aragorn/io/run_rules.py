@@ -59,12 +59,9 @@ _of_topic = partial(RunIssue, STRICTER, is_of_topic=True)
 def find_run_issues(
     path: Path, topics: Sequence[str] | None, docnos: Collection[str] | None
 ) -> list[RunIssue]:
-    """Return all issues of a run, sorted by LEVELS, then by line.
+    """Return all issues of a run, or of run.txt in a directory, sorted by LEVELS, then by line.
 
-    Args:
-        path: Run file, plain or gzipped, or a directory with run.txt.
-        topics: Topic ids in the order of the input; None if unknown.
-        docnos: Docnos of the input; None if unknown.
+    `topics` (in the order of the input) and `docnos` are the ids of the input; None: unknown.
     """
     errors: list[RunError] = []
     try:
@@ -86,8 +83,7 @@ def find_run_issues(
 
 
 def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
-    """Return one line per category of issues, with level, number of affected lines or topics and
-    first message."""
+    """Return a line per category: level, number of lines or topics, first message."""
     by_category: dict[tuple[str, str], list[RunIssue]] = {}
     for issue in issues:
         by_category.setdefault((issue.level, issue.category), []).append(issue)
@@ -105,8 +101,7 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
 
 
 def _classify(error: RunError) -> RunIssue:
-    """Return the issue of an invalid or skipped line; TIRA accepts NaN and infinite scores, and
-    invisible characters in ids."""
+    """Return the issue of a line; TIRA accepts NaN, infinity, and invisible characters in ids."""
     is_accepted = error.category == ID and not WHITESPACE.search(error.value)
     if error.category == SCORE:
         try:

@@ -91,8 +91,7 @@ def find_run(path: Path) -> Path:
 
 
 def list_other_runs(path: Path) -> list[str]:
-    """Return the names of the .txt files in a directory besides the run that is read from it; []
-    for a run file."""
+    """Return the names of the .txt files in a directory except that of its run; [] for a file."""
     run = find_run(path)
     names = [get_printable_name(file) for file in Inputs([path]).find("*.txt")]
     return [name for name in names if name != run.name] if run != path else []
@@ -101,13 +100,8 @@ def list_other_runs(path: Path) -> list[str]:
 def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRow]:
     """Yield the rows of a run file, without comments and blank lines.
 
-    Args:
-        file: Run file, plain or gzipped.
-        on_error: Function that receives all errors of lines, also that a line is skipped; lines
-            with six fields and a valid rank are rows nevertheless. None: raise the first error.
-
-    Raises:
-        InputError: If the file is unreadable, or for the first error if `on_error` is None.
+    `on_error` receives all errors of lines, also that a line is skipped; lines with six fields and
+    a valid rank are rows nevertheless. If it is None, the first error is raised.
     """
     handle = on_error or _raise
     first_lines: dict[tuple[str, str], int] = {}
@@ -159,15 +153,13 @@ def _has_rank_and_score(fields: Sequence[str]) -> bool:
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
-    """Read a run, plain or gzipped, or the run in a directory, as `qid docno rank score tag`,
-    sorted by `sort_ranking`; raise InputError for the first error."""
+    """Read a run file, or that of a directory, as `qid docno rank score tag`, sorted."""
     file = find_run(path)
     return sort_run(file, read_run_rows(file), order)
 
 
 def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.DataFrame:
-    """Return the rows of a run file as `qid docno rank score tag`, sorted by `sort_ranking`; raise
-    InputError if there are none."""
+    """Return rows of a file as `qid docno rank score tag`, sorted; raise InputError if empty."""
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
     values = [
         (row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.line_number)
@@ -182,9 +174,8 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     """Sort the documents of each topic of an input run by rank or score, and renumber the ranks.
 
     Args:
-        ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores,
-            that column is NaN and not used; if it lacks both, documents stay in file order.
-            Remaining ties are in file order.
+        ranking: Frame `qid docno rank score line` in file order, in which remaining ties stay.
+            Ranks or scores that the file lacks are NaN, and not used.
         order: Column to sort by; "auto" applies `io.AUTO_ORDER`.
         source: File of the ranking, for messages.
 
@@ -231,14 +222,12 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
 
 
 def _find_score_increases(ranking: pd.DataFrame) -> pd.Series:
-    """Return for each row whether its score is higher than that of the previous row of the same
-    topic."""
+    """Return whether each row's score exceeds that of the topic's previous row."""
     return ranking["qid"].eq(ranking["qid"].shift()) & ranking["score"].gt(ranking["score"].shift())
 
 
 def _warn_of_ties(ranking: pd.DataFrame, is_ascending: np.ndarray, source: object) -> None:
-    """Warn of equal ranks and scores of a sorted ranking; `is_ascending` (N,) is whether a row's
-    docno is greater than that of the previous row."""
+    """Warn of ties; `is_ascending` (N,) is whether a docno is above the previous row's."""
     with np.errstate(over="ignore"):  # as trec_eval, for which 1e40 and 2e40 are infinite
         single = ranking.assign(score=ranking["score"].to_numpy(np.float32))
     is_equal = ranking.duplicated(["qid", "score"])
@@ -268,11 +257,10 @@ def _warn_of_ties(ranking: pd.DataFrame, is_ascending: np.ndarray, source: objec
 def validate_input_run(
     ranking: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
 ) -> pd.DataFrame:
-    """Validate a sorted ranking `qid docno rank score` and return it as rankings in topic order.
+    """Validate a sorted ranking `qid docno rank score`; return it in topic order.
 
-    Documents too short for the collection are kept, since an earlier stage selected them. Topics
-    without documents cause a warning. `unknown_docnos` are the docnos of the ranking that are not
-    in the input.
+    Documents too short for the collection are kept, as an earlier stage selected them. Topics
+    without documents cause a warning. `unknown_docnos` are those that are not in the input.
     """
     qids = set(topics["qid"])
     for is_unknown, column, noun in (
@@ -303,8 +291,7 @@ def validate_input_run(
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Replace all scores of a sorted ranking with n, n - 1, …, 1 per topic if a score of any topic
-    is missing or increases."""
+    """Replace all scores with n, n - 1, …, 1 per topic if any is missing or increases."""
     if not (_find_score_increases(ranking).any() or ranking["score"].isna().any()):
         return ranking
     message = "%s: scores missing or not in rank order; replaced with n, n - 1, …, 1 per topic"
@@ -314,8 +301,7 @@ def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
-    """Return a hint that names the normalisation under which two disjoint id sets overlap; "" if
-    there is none.
+    """Return a hint that names the normalisation under which two disjoint id sets overlap, or "".
 
     Example: " 01 without leading zeros equals 1; rename the topics of one file."
     """
@@ -332,8 +318,7 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
 
 
 def format_missing(count: int, total: int, noun: str) -> str:
-    """Format a positive count of missing ids, e.g. "3 of 15 topics are not", to which the caller
-    adds "in the input"."""
+    """Format a positive count of missing ids, e.g. "3 of 15 topics are not"."""
     if total == 1:
         return f"the only {noun} is not"
     if count == total:

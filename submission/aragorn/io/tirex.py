@@ -73,11 +73,9 @@ class Candidate(msgspec.Struct, gc=False):
 
 
 def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield line, qid and query of each topic of queries.jsonl, or of rerank.jsonl; repeated topics
-    once.
+    """Yield line, qid and query of each topic of queries.jsonl or rerank.jsonl, once each.
 
-    Raises:
-        InputError: For the first invalid line, a topic with two queries, or if there is no topic.
+    Raises InputError for the first invalid line, a topic with two queries, or if there is none.
     """
     expected = 'expected lines {"qid": "1", "query": "…"}'
 
@@ -103,8 +101,7 @@ def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def read_documents(file: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield line, docno and text of each document of documents.jsonl, or of rerank.jsonl, including
-    repeated ones; raise InputError for the first invalid line."""
+    """Yield line, docno and text of each document, perhaps repeated; may raise InputError."""
 
     def parse(record: Document) -> tuple[str, str]:
         return _get_docno(record), _get(record, "text", "default_text")
@@ -113,14 +110,14 @@ def read_documents(file: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def read_unique_documents(file: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the documents of a file without repeated ones; raise InputError for a docno with two
-    texts."""
+    """Yield the documents of a file once; raise InputError for a docno with two texts."""
     return _drop_repeated(file, read_documents(file), "docno", "text")
 
 
 def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
-    """Yield line, qid, docno, rank and score of each candidate, with NaN for a missing rank or
-    score; raise InputError for the first invalid line, or if only some lines have a rank or score.
+    """Yield line, qid, docno, rank and score of each candidate, with NaN for what is missing.
+
+    Raises InputError for the first invalid line, or if only some lines have a rank or score.
     """
 
     def parse(record: Candidate) -> tuple[str, str, float, float]:
@@ -146,8 +143,7 @@ def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
 def _read(
     file: Path, record_type: type[T], parse: Callable[[T], tuple[Any, ...]], expected: str
 ) -> Iterator[Any]:
-    """Yield line number and parsed values of each record; raise InputError for a ValueError of
-    `parse`."""
+    """Yield line number and values of each record; ValueErrors of `parse` become InputErrors."""
     for line, record in read_jsonl(file, record_type, expected):
         try:
             values = parse(record)
@@ -182,8 +178,7 @@ def _drop_repeated(
 
 
 def _get(record: object, *names: str) -> Any:
-    """Return the value that a record has under any of several names; raise KeyError if it has none,
-    ValueError if it has several."""
+    """Return the value of several names; raise KeyError if there is none, ValueError if two."""
     values = {name: value for name in names if (value := getattr(record, name)) is not UNSET}
     if not values:
         raise KeyError(names[0])

@@ -139,8 +139,7 @@ def get_corpus_files(inputs: Inputs) -> list[Path]:
 
 
 def read_topics(files: Sequence[Path]) -> pd.DataFrame:
-    """Read topics `qid query` of XML files in ascending order of number; raise InputError for the
-    first invalid or repeated topic."""
+    """Read topics `qid query` by number; raise InputError for an invalid or repeated one."""
     titles: dict[str, str] = {}
     locations: dict[str, str] = {}
     for file in files:
@@ -209,8 +208,7 @@ def _parse_xml(file: Path) -> etree._Element:
 
 
 def _read_value(file: Path, topic: etree._Element, label: str, *names: str) -> str:
-    """Return the only non-empty value of attributes and children with these names, in any
-    namespace; raise InputError, which calls the topic `label`, if there is none or another."""
+    """Return the only value of attributes and children with these names, or raise InputError."""
     texts = [str(text) for name, text in topic.items() if etree.QName(name).localname in names]
     children = [child for name in names for child in topic.iterchildren(f"{{*}}{name}")]
     texts += [str(child.xpath("string()")) for child in children]
@@ -226,11 +224,9 @@ def _read_value(file: Path, topic: etree._Element, label: str, *names: str) -> s
 
 
 def read_arguments(file: Path, record_type: type[Record]) -> Iterator[Record]:
-    """Yield the arguments of an args.me file as Argument or ArgumentWithContext; raise InputError
-    for the first invalid one.
+    """Yield the arguments of an args.me file; raise InputError for the first invalid one.
 
-    A JSON file is split into undecoded arguments first, which needs less memory than decoding it at
-    once.
+    A JSON file is split into undecoded arguments first, which needs less memory.
     """
     unit, schema = ("line", JSONL_SCHEMA) if _is_jsonl(file) else ("argument", JSON_SCHEMA)
     decode = msgspec.json.Decoder(record_type).decode
@@ -247,8 +243,7 @@ def read_arguments(file: Path, record_type: type[Record]) -> Iterator[Record]:
 
 
 def _read_at_once(file: Path) -> Sequence[Argument]:
-    """Return the arguments of a file; decoding a valid JSON file in one call is faster than
-    `read_arguments`, which raises the error of an invalid one."""
+    """Return the arguments of a file; decoding valid JSON in one call is faster."""
     if not _is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = msgspec.json.decode(_read_json(file), type=_Corpus[Argument]).arguments
@@ -320,8 +315,7 @@ def _format_last_id(prefix: bytes) -> str:
 def read_documents(files: Sequence[Path]) -> pd.DataFrame:
     """Read the documents `docno conclusion premise` of args.me files in file order.
 
-    Duplicate arguments (same id and text) are dropped; InputError is raised for an id with
-    different texts.
+    Repeated arguments are dropped; an id with different texts raises InputError.
     """
     frames = [to_frame(_read_at_once(file)) for file in files]
     for file, frame in zip(files, frames, strict=True):
@@ -339,8 +333,7 @@ def read_documents(files: Sequence[Path]) -> pd.DataFrame:
 
 
 def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
-    """Yield the documents `docno conclusion premise stance portal` of an args.me file in batches;
-    stance and portal are "" if they are unknown."""
+    """Yield documents `docno conclusion premise stance portal` in batches; "" if unknown."""
     n_arguments = 0
     stem = file.name.split(".")[0]
     for batch in batched(read_arguments(file, ArgumentWithContext)):
@@ -352,8 +345,7 @@ def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
 
 
 def _get_stance(argument: ArgumentWithContext) -> str:
-    """Return the stance that all premises share, or that of the argument if it has no premises; ""
-    if there is none."""
+    """Return the stance that all premises share, or that of the argument; "" if there is none."""
     premises = argument.premises or (argument,)
     stance = bytes(premises[0].stance)
     if len(premises) > 1 and any(bytes(premise.stance) != stance for premise in premises):
@@ -371,8 +363,7 @@ def _get_domain(argument: ArgumentWithContext) -> str:
 
 
 def to_frame(arguments: Sequence[Argument], **columns: Iterable[str]) -> pd.DataFrame:
-    """Return arguments as documents `docno conclusion premise` and further columns; the premises of
-    an argument are joined by spaces, as for the hashes in ids of args.me."""
+    """Return documents `docno conclusion premise` and more columns; premises are joined."""
     premises = (
         argument.argument
         if argument.premises is UNSET
@@ -393,8 +384,7 @@ def to_frame(arguments: Sequence[Argument], **columns: Iterable[str]) -> pd.Data
 
 
 def _raise_if_conflicting(duplicates: pd.DataFrame, file_names: np.ndarray) -> None:
-    """Raise InputError for the first id with different texts; `file_names[i]` is the file of the
-    row with index i."""
+    """Raise InputError for the first id with different texts; `file_names` are by index."""
     texts = duplicates.drop_duplicates()
     conflicting_ids = texts["docno"][texts["docno"].duplicated()]
     if len(conflicting_ids):

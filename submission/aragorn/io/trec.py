@@ -38,8 +38,7 @@ def read_trec_lines(file: Path) -> Iterator[TrecLine]:
 
 
 def parse_integer(field: str) -> int | None:
-    """Parse an integer of at most 9 digits, possibly with a decimal point (3.0); return None if
-    invalid."""
+    """Parse an integer of at most 9 digits, perhaps with a point (3.0); None if invalid."""
     if field.isdecimal() and field.isascii() and len(field) < 10:
         return int(field)
     return int(float(field)) if INTEGER.fullmatch(field) else None
@@ -70,10 +69,8 @@ def describe_field_count(
 ) -> tuple[str, str]:
     """Describe the wrong number of fields of a line; return the problem and a fix.
 
-    Args:
-        fields: Fields of the line.
-        layout: Names of the expected fields in backticks, the third being the docno.
-        is_valid: Function that returns whether the fields after the docno are valid.
+    `layout` names the expected fields, the third being the docno; `is_valid` returns whether the
+    fields after the docno are valid.
     """
     names = layout.strip("`").split()
     fix = f"expected {len(names)}: {layout}"

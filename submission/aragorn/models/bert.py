@@ -31,8 +31,7 @@ ENCODER_CAVEAT = "BERT's vectors depend on all subwords and are not sums over th
 
 
 class DocumentChunks:
-    """A division of each document into max(1, ceil(length / max_size)) chunks of equal size; the
-    last may be shorter."""
+    """Division of each document into max(1, ceil(length / max_size)) chunks of equal size."""
 
     def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
@@ -43,8 +42,7 @@ class DocumentChunks:
         self.pair_rows = torch.repeat_interleave(self.chunk_counts)  # (R,) pair row of each chunk
 
     def get_positions(self) -> tuple[Tensor, Tensor]:
-        """Return the document position (R, S) of each chunk position, and the mask (R, S) of
-        positions with tokens."""
+        """Return the document position (R, S) of each chunk position, and the mask (R, S)."""
         column = torch.arange(int(self.chunk_sizes.max()), device=self.pair_rows.device)
         size = self.chunk_sizes[self.pair_rows].unsqueeze(1)
         chunk = (
@@ -55,16 +53,14 @@ class DocumentChunks:
         return position, (column < size) & (position < self.lengths[self.pair_rows].unsqueeze(1))
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return the chunk row and column (B, D) of each of D = `width` document positions; padding
-        maps to the last token."""
+        """Return chunk row and column (B, D) of D positions; padding maps to the last token."""
         last_position = (self.lengths - 1).clamp(min=0).unsqueeze(1)
         position = torch.arange(width, device=self.pair_rows.device).minimum(last_position)
         size = self.chunk_sizes.clamp(min=1).unsqueeze(1)
         return self.first_rows.unsqueeze(1) + position // size, position % size
 
     def average(self, values: Tensor) -> Tensor:
-        """Return the means (B, …) of values (R, …) over each pair's chunks, summed in a fixed order
-        for reproducibility."""
+        """Return the means (B, …) of values (R, …) over chunks, summed in a fixed order."""
         total = values[self.first_rows]
         for chunk in range(1, int(self.chunk_counts.max())):
             pairs = (self.chunk_counts > chunk).nonzero().squeeze(1)
@@ -84,8 +80,7 @@ class EncodedPairs:
         query_length: int,
         document_length: int,
     ) -> None:
-        """Store the hidden states (R, T, E) of each layer, the chunks, and the padded lengths Q and
-        D of the texts."""
+        """Store the hidden states (R, T, E) of each layer, the chunks, and the lengths Q and D."""
         self._layers = layers
         self._chunks = chunks
         self._query_length = query_length
@@ -100,8 +95,7 @@ class EncodedPairs:
 
     @property
     def query(self) -> Tensor:
-        """Return the query vectors (B, L, Q, E) of the first chunk; undefined at padding
-        positions."""
+        """Return the query vectors (B, L, Q, E) of the first chunk; undefined for padding."""
         vectors = [
             layer[self._chunks.first_rows, 1 : 1 + self._query_length] for layer in self._layers
         ]
@@ -109,8 +103,7 @@ class EncodedPairs:
 
     @property
     def document(self) -> Tensor:
-        """Return the document vectors (B, L, D, E), joined from all chunks; undefined at padding
-        positions."""
+        """Return the document vectors (B, L, D, E) of all chunks; undefined for padding."""
         rows, columns = self._chunks.locate(self._document_length)
         return _to_float32(
             torch.stack(
@@ -123,8 +116,7 @@ class Encoder(nn.Module):
     """BERT with optionally frozen lower layers, in full or half precision.
 
     Half-precision inference uses a rounded copy of the weights: in bfloat16 with OpenVINO on a CPU,
-    in float16 with torch. In half-precision training, weights stay in full precision and autocast
-    rounds them in each batch.
+    in float16 with torch. In training, autocast rounds full-precision weights in each batch.
     """
 
     reads_all_layers = False  # whether the hidden states of lower layers are used
@@ -146,18 +138,14 @@ class Encoder(nn.Module):
         self._compute_rounded: Callable[..., tuple[Tensor, ...]] | None = None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
-        """Disable autocast; use the original weights (None) or a copy rounded to half precision.
-
-        The copy is made if the precision changes, and does not follow later changes of the weights.
-        """
+        """Disable autocast; use the original weights (None) or a copy rounded once."""
         self.autocast_dtype = None
         if precision != self.precision:
             self._compute_rounded = None if precision is None else self._round_bert(precision)
             self.precision = precision
 
     def _round_bert(self, precision: torch.dtype) -> Callable[..., tuple[Tensor, ...]]:
-        """Return a function that computes hidden states with rounded weights; its arguments are
-        those of `BERT`."""
+        """Return a function like `BERT.forward` with rounded weights."""
         if precision == torch.bfloat16:
             sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # OpenVINO would send usage data when imported
             from aragorn.models.openvino_bert import OpenVINOBERT  # optional dependency
@@ -180,8 +168,7 @@ class Encoder(nn.Module):
         return self
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
-        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for
-        `BERT`.
+        """Compute the hidden states (R, T, E) of embeddings and layers, as `BERT`.
 
         In bfloat16, those of the last layer suffice unless `reads_all_layers`.
         """
@@ -195,12 +182,10 @@ class Encoder(nn.Module):
 
 
 class TextEncoder(Encoder):
-    """An encoder of single texts as [CLS] text [SEP]; texts longer than BERT's maximum are
-    truncated."""
+    """An encoder of texts as [CLS] text [SEP], truncated to BERT's maximum length."""
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode ids and mask (B, L) as vectors (B, T, E) float32 with mask (B, T), both including
-        [CLS] and [SEP]."""
+        """Encode (B, L) as vectors (B, T, E) float32 and mask (B, T), with [CLS] and [SEP]."""
         max_length = self.bert.config.max_position_embeddings - 2
         ids = ids[:, :max_length]
         mask = mask[:, :max_length]
@@ -239,11 +224,9 @@ class PairEncoder(Encoder):
     def _build_inputs(
         self, query: Tensor, query_mask: Tensor, document: Tensor, chunks: DocumentChunks
     ) -> dict[str, Tensor]:
-        """Build the inputs [CLS] query [SEP] chunk [SEP] of BERT; the last [SEP] follows the
-        chunk's last token.
+        """Build BERT's inputs [CLS] query [SEP] chunk [SEP].
 
-        Document tokens have the same position ids for all queries: those after a query of 20
-        subwords.
+        Document tokens have the same position ids for all queries: those after 20 subwords.
         """
         document_start = query.shape[1] + 2
         chunk_positions, is_token = chunks.get_positions()
@@ -276,8 +259,7 @@ class PairEncoder(Encoder):
 
 
 class BERTNetwork(Network):
-    """A network with a BERT encoder, whose frozen layers checkpoints omit if they are those of the
-    pretrained encoder."""
+    """A network with a BERT encoder; checkpoints omit frozen layers of the pretrained one."""
 
     version = 1
 
@@ -319,8 +301,7 @@ class BERTRanker(BERTNetwork, Ranker):
 
 
 class CLSRanker(BERTRanker):
-    """Base class of rankers with a linear layer over the mean [CLS] vector of a document's
-    chunks."""
+    """Ranker with a linear layer over the mean [CLS] vector of a document's chunks."""
 
     cls_only = True
     dropout: nn.Dropout
@@ -355,8 +336,7 @@ class CLSRanker(BERTRanker):
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad inputs with masked positions to a multiple of PADDING_BLOCK; return inputs shorter than
-    two blocks unchanged."""
+    """Pad inputs with masked positions to a multiple of PADDING_BLOCK, from two blocks on."""
     ids = inputs["input_ids"]
     padding = -ids.shape[1] % PADDING_BLOCK
     if not padding or ids.shape[1] < 2 * PADDING_BLOCK:

@@ -18,8 +18,7 @@ VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay
 
 
 def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
-    """Return the mask (B, L) of known words; unknown words are excluded because they share an id
-    and would match each other."""
+    """Return the mask (B, L) of known words; unknown ones share an id and would match."""
     return mask & (ids != UNKNOWN_ID)
 
 
@@ -30,10 +29,8 @@ def run_bidirectional(
 
     The backward RNN reads each text reversed within its length, so that padding comes last for
     both. Packed sequences are equivalent, but their gradient is several times slower on a CPU.
-
-    Returns:
-        Forward states (B, L, H); backward states (B, L, H), last token first; the token position
-        (B, L) of each backward state.
+    Returns forward states (B, L, H), backward states (B, L, H), last token first, and the token
+    position (B, L) of each backward state.
     """
     reversal = (
         mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)
@@ -42,14 +39,12 @@ def run_bidirectional(
 
 
 def gather_positions(vectors: Tensor, positions: Tensor) -> Tensor:
-    """Reorder the vectors (B, L, V) of each text: output i is the vector at `positions[:, i]`, with
-    positions (B, L)."""
+    """Reorder vectors (B, L, V): output i of a text is the vector at `positions[:, i]` (B, L)."""
     return vectors.gather(1, positions.unsqueeze(2).expand_as(vectors))
 
 
 def find_unique_tokens(ids: Tensor, vocabulary_size: int) -> tuple[Tensor, Tensor]:
-    """Return the distinct token ids (T,), ascending and including padding, and the index (B, L) of
-    each token among them."""
+    """Return the distinct token ids (T,), ascending, with padding; each token's index (B, L)."""
     is_present = torch.zeros(vocabulary_size, dtype=torch.bool, device=ids.device).index_fill_(
         0, ids.flatten(), True
     )
@@ -71,8 +66,7 @@ def convolve_unique(
         weight: (C, E, h), convolution weights of C channels and windows of h words.
         batch_size: Number of texts per batch; small batches stay in the CPU cache.
 
-    Yields:
-        Outputs (b, L - h + 1, C) of each batch of b texts.
+    Yields outputs (b, L - h + 1, C) of each batch of b texts.
     """
     window = weight.shape[2]
     # (h · T, C)
@@ -94,8 +88,7 @@ def cosine(query: Tensor, document: Tensor) -> Tensor:
 
 
 class Kernels(nn.Module):
-    """RBF kernels, which count document terms whose similarity to a query term is near mu (Xiong et
-    al. 2017, eq. 4)."""
+    """RBF kernels, which count terms whose similarity is near mu (Xiong et al. 2017, eq. 4)."""
 
     mus: Tensor
     sigmas: Tensor
@@ -107,8 +100,7 @@ class Kernels(nn.Module):
         self.register_buffer("sigmas", torch.tensor(sigmas, dtype=torch.float64), persistent=False)
 
     def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute soft counts (…, Q, K) of similarities (…, Q, D), counting only positions in
-        `document_mask` (…, D)."""
+        """Compute soft counts (…, Q, K) of similarities (…, Q, D) where the mask (…, D) is set."""
         return (self.compute_kernel_values(similarity) * document_mask[..., None, :, None]).sum(-2)
 
     def compute_kernel_values(self, similarity: Tensor) -> Tensor:
@@ -135,13 +127,11 @@ class KernelPooling(Kernels):
         )
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the features (B, K) of similarities (B, Q, D), counting only positions in the
-        masks (B, Q) and (B, D)."""
+        """Compute features (B, K) of similarities (B, Q, D) at positions of (B, Q) and (B, D)."""
         return self.compute_features(self(similarity, document_mask), query_mask).sum(1)
 
     def compute_features(self, soft_counts: Tensor, query_mask: Tensor) -> Tensor:
-        """Compute each query position's features (B, Q, K) from soft counts (B, Q, K); 0 outside
-        `query_mask` (B, Q)."""
+        """Compute features (B, Q, K) of soft counts (B, Q, K); 0 outside the mask (B, Q)."""
         return 0.01 * soft_counts.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(
@@ -152,8 +142,7 @@ class KernelPooling(Kernels):
         weights: Tensor,
         name: str,
     ) -> list[Row]:
-        """Return the contribution of each query term and kernel to the score of a single pair (B =
-        1).
+        """Return the contributions of query terms and kernels to a pair's score (B = 1).
 
         The score is `weights` (K,) · features; labels consist of `name` and the kernel's mu.
         """
@@ -164,11 +153,9 @@ class KernelPooling(Kernels):
 
 
 def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Row]:
-    """Convert `values` (Q, K) of query terms and kernels to contributions, labelled with `name` and
-    the kernel's mu.
+    """Convert non-zero `values` (Q, K) to contributions, labelled with `name` and the kernel's mu.
 
-    Zeros are omitted. Document positions are those with the highest kernel values; `similarity` (Q,
-    D) is -inf for padding.
+    Document positions have the highest kernel values; `similarity` (Q, D) is -inf for padding.
     """
     parts = []
     for query, row in enumerate(values.tolist()):
@@ -191,11 +178,9 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 def build_histogram(
     similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype
 ) -> Tensor:
-    """Build the log histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D),
-    without gradient.
+    """Build log histograms ln(count + smoothing), (…, Q, bins), of (…, Q, D), without gradient.
 
-    As in Guo et al. 2016, with the bins of CEDR's code. Only positions in `mask`, which broadcasts
-    to the similarities, count.
+    As in Guo et al. 2016, with the bins of CEDR's code; `mask` broadcasts to the similarities.
     """
     counts = torch.zeros(*similarity.shape[:-1], bin_count, dtype=dtype, device=similarity.device)
     counts.scatter_add_(
@@ -205,8 +190,7 @@ def build_histogram(
 
 
 def compute_bins(similarity: Tensor, bin_count: int) -> Tensor:
-    """Compute bin indices trunc((similarity + 1 + 1e-6) / 2 · (bin_count - 1)); the last bin
-    contains only exact matches."""
+    """Compute bins trunc((similarity + 1 + 1e-6) / 2 · (bin_count - 1)); the last is exact."""
     return ((similarity + 1.000001) / 2 * (bin_count - 1)).long().clamp(0, bin_count - 1)
 
 

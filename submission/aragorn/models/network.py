@@ -14,8 +14,7 @@ class StoredTokeniser(Protocol):
     file: ClassVar[str]  # name of the tokeniser's file in a checkpoint
 
     def fits_embedding(self, row_count: int) -> bool:
-        """Return whether an embedding table with `row_count` rows matches the tokeniser's
-        vocabulary."""
+        """Return whether an embedding table with `row_count` rows fits the vocabulary."""
 
     def to_bytes(self) -> bytes:
         """Return the content of the tokeniser's file."""
@@ -53,9 +52,7 @@ class Network(nn.Module):
         return set()
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:
-        """Set the inference precision of a pretrained encoder: half precision, or full precision
-        (None).
+        """Set the inference precision of a pretrained encoder, if any; None: full precision.
 
-        Half precision rounds a copy of the current weights. Networks without a pretrained encoder
-        are unaffected.
+        Half precision rounds a copy of the current weights.
         """

@@ -17,15 +17,13 @@ EXAMPLE_LENGTH = 8  # the compiled network accepts all lengths
 
 
 class OpenVINOBERT:
-    """BERT compiled for bfloat16; its weights do not follow later changes of the original's.
+    """BERT compiled for bfloat16, with a copy of the weights.
 
-    Each stream computes a whole batch on one thread, so that results do not depend on the number of
-    threads.
+    Each stream computes a whole batch on one thread, so that results do not depend on threads.
     """
 
     def __init__(self, bert: BERT, has_all_layers: bool) -> None:
-        """Compile BERT; it returns the hidden states of all layers, or only those of the last
-        one."""
+        """Compile BERT; it returns the hidden states of all layers, or only the last ones."""
         mask = torch.ones(2, EXAMPLE_LENGTH, dtype=torch.long)
         mask[1, -1] = 0  # without padding, the conversion would omit the mask
         example = (torch.ones_like(mask), mask, torch.zeros_like(mask), _build_position_ids(mask))

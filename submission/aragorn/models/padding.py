@@ -14,8 +14,7 @@ TokenIds = Sequence[int] | np.ndarray  # token ids of one text
 
 
 def pad(texts: Sequence[TokenIds], min_length: int = 1) -> tuple[Tensor, Tensor]:
-    """Pad texts to ids (B, L) int64 and mask (B, L) bool, where L is the maximum length, at least
-    `min_length`."""
+    """Pad texts to ids (B, L) int64 and mask (B, L) bool; L is their maximum and `min_length`."""
     ids, mask = pad_arrays(texts, np.int64, min_length)
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
@@ -23,8 +22,7 @@ def pad(texts: Sequence[TokenIds], min_length: int = 1) -> tuple[Tensor, Tensor]
 def pad_arrays(
     texts: Sequence[TokenIds], dtype: type[np.integer], min_length: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pad texts to ids (B, L) of type `dtype` and mask (B, L) bool, where L is the maximum length,
-    at least `min_length`."""
+    """Pad texts as `pad` does, to arrays, with ids of type `dtype`."""
     lengths = np.array([len(text) for text in texts], dtype=int)
     mask = np.arange(lengths.max(initial=min_length)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)
@@ -54,8 +52,7 @@ class PaddedTexts:
         )
 
     def batch(self, rows: np.ndarray | Tensor, device: str) -> tuple[Tensor, Tensor]:
-        """Return ids (B, L) int64 and mask (B, L) of the texts in `rows` on a device, trimmed to
-        the longest of them."""
+        """Return ids (B, L) int64 and mask (B, L) of `rows` on a device, trimmed."""
         texts = self.select(rows)
         mask = torch.arange(texts.ids.shape[1]) < texts.lengths[:, None]
         return texts.ids.long().to(device), mask.to(device)

@@ -13,15 +13,13 @@ from aragorn.text.vocabulary import InputUnit
 
 
 def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
-    """Return the positions of the largest values (L,) above `threshold`: at most `limit`, in
-    descending order of value."""
+    """Return the positions of at most `limit` largest values (L,) above `threshold`, descending."""
     order = values.argsort(descending=True, stable=True)[:limit]
     return tuple(int(position) for position in order if values[position] > threshold)
 
 
 class Ranker(Network, ABC):
-    """A network that scores query-document pairs, independently of padding, batch composition and
-    order."""
+    """A network that scores pairs, independently of padding, batch composition and order."""
 
     token_unit: ClassVar[InputUnit] = "words"
     cpu_batch_size: ClassVar[int] = 512  # documents
@@ -31,8 +29,7 @@ class Ranker(Network, ABC):
     uses_occlusion: ClassVar[bool] = False
 
     def __call__(self, *tensors: Tensor) -> Tensor:
-        """Run the network without autocast, even if it is enabled; only an encoder may use half
-        precision.
+        """Run the network without autocast, which only an encoder may use.
 
         Similarities, kernels, histograms and scores need float32: the width of the exact-match
         kernel is 0.001, and many of a topic's thousand documents would have equal bfloat16 scores.
@@ -45,8 +42,7 @@ class Ranker(Network, ABC):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs, in float32, or in float64 if the parameters are
-        float64.
+        """Compute the scores (B,) of pairs, in float32, or in float64 as the parameters.
 
         Args:
             query: (B, Q) int64, token ids of the queries.
@@ -59,8 +55,7 @@ class Ranker(Network, ABC):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Explain the score of a single pair (B = 1) by contributions that sum to it, or to the
-        score before the activation; arguments as for `forward`."""
+        """Explain a pair's score (B = 1) by contributions to it, or to what is activated."""
 
 
 class TopicRanker(Ranker):
@@ -70,11 +65,10 @@ class TopicRanker(Ranker):
     def prepare_queries(
         self, queries: Tensor
     ) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute values shared by queries with ids (N, Q); return a function that scores
-        documents for one query.
+        """Precompute values shared by queries with ids (N, Q); return a function for one query.
 
-        The function maps query ids (1, Q) and mask (1, Q), and document ids (B, D) and mask (B, D),
-        to the scores (B,) that `forward` computes.
+        It maps query ids (1, Q) and mask (1, Q), and document ids (B, D) and mask (B, D), to the
+        scores (B,) that `forward` computes.
         """
 
 
@@ -86,8 +80,7 @@ class SiameseRanker(Ranker):
         """Encode texts, given as ids (B, L) and mask (B, L), as vectors (B, V)."""
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as `encode` does; subclasses may share computations between the texts of a
-        batch."""
+        """Encode texts as `encode` does; subclasses may share computations between them."""
         return self.encode(ids, mask)
 
     @abstractmethod
@@ -111,8 +104,7 @@ class DotProductRanker(SiameseRanker):
 
 
 class LatentRanker(DotProductRanker):
-    """A bi-encoder with sparse, non-negative vectors, searchable with an inverted index of latent
-    terms."""
+    """A bi-encoder with sparse, non-negative vectors, indexed by latent terms."""
 
 
 class DenseRanker(DotProductRanker):

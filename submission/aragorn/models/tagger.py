@@ -37,16 +37,14 @@ class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load the tokeniser of a tagger with this Config. Raises OSError or ValueError if a file
-        is missing or invalid."""
+        """Load the tokeniser of a tagger with this Config; raise OSError or ValueError."""
 
     def split(self, text: str) -> Sequence[PassageT_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""
 
 
 class Tagger(Network, ABC, Generic[PassageT]):
-    """A network that labels or weights each token of a passage, independently of padding, batch
-    composition and order."""
+    """A network that labels or weights the tokens of a passage, whatever its batch."""
 
     tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
     output_name: ClassVar[str]  # name of the output in explanations
@@ -59,8 +57,7 @@ class Tagger(Network, ABC, Generic[PassageT]):
 
     @abstractmethod
     def annotate(self, passages: Sequence[PassageT]) -> list[list[TokenAnnotation]]:
-        """Return the annotations of each passage's tokens, in order; all passages form one
-        batch."""
+        """Return the annotations of each passage's tokens, in order, computed as one batch."""
 
     def get_component_type(self, token: TokenAnnotation) -> str:
         """Return the argument component that a token belongs to; "" if none."""
@@ -70,5 +67,4 @@ class Tagger(Network, ABC, Generic[PassageT]):
     def compute_word_frequencies(
         self, passages: Sequence[Sequence[TokenAnnotation]]
     ) -> Mapping[str, int]:
-        """Compute each word's frequency in a text, at least 1, from the annotations of its
-        passages."""
+        """Compute each word's frequency, at least 1, from the annotated passages of a text."""

@@ -96,8 +96,7 @@ class SelfAttention(nn.Module):
         self.scale = (config.hidden_size // config.num_attention_heads) ** -0.5
 
     def forward(self, queries: Tensor, vectors: Tensor, mask: Tensor | None) -> Tensor:
-        """Compute the contexts (R, Q, E) of queries (R, Q, E) among vectors (R, T, E); mask (R, 1,
-        1, T), true for tokens."""
+        """Compute contexts (R, Q, E) of queries (R, Q, E) among (R, T, E); mask (R, 1, 1, T)."""
         query, key, value = (
             projected.unflatten(-1, (self.head_count, -1)).transpose(1, 2)
             for projected in (self.query(queries), self.key(vectors), self.value(vectors))
@@ -151,18 +150,15 @@ class Layer(nn.Module):
 
 
 class ClsOnlyLayer(Layer):
-    """A last transformer layer whose output is computed only for [CLS], from the keys and values of
-    all positions.
+    """A last transformer layer whose output is computed only for [CLS].
 
-    In training, the full layer runs by default, so that dropout masks are those of an unmodified
-    BERT.
+    In training, the full layer runs by default, so that dropout masks are those of plain BERT.
     """
 
     full_in_training = True
 
     def forward(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Compute the output (R, 1, E), or (R, T, E) if the full layer runs, from vectors (R, T,
-        E)."""
+        """Compute (R, 1, E), or (R, T, E) if the full layer runs, from vectors (R, T, E)."""
         is_full = self.training and self.full_in_training
         return self.transform(vectors if is_full else vectors[:, :1], vectors, mask)
 
@@ -171,8 +167,7 @@ class BERT(nn.Module):
     """BERT, which computes the hidden states of all layers."""
 
     def __init__(self, config: BERTConfig, cls_only: bool = False) -> None:
-        """Create BERT with random weights; with `cls_only`, the last layer outputs only [CLS];
-        raise ValueError if the attention heads do not divide the hidden size."""
+        """Create BERT with random weights; with `cls_only`, the last layer outputs only [CLS]."""
         super().__init__()
         if config.hidden_size % config.num_attention_heads:
             raise ValueError(

@@ -37,8 +37,7 @@ class CorpusFrame:
 
 
 class Artifact(ABC, Generic[T]):
-    """A cached result of the documents alone, such as an index; subclasses are frozen
-    dataclasses, so that equal artifacts are built once."""
+    """A cached result of the documents alone, e.g. an index; equal artifacts are built once."""
 
     @property
     @abstractmethod
@@ -94,8 +93,7 @@ class Collection:
         return self.once(artifact, "artifact", load)
 
     def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first successful call of `compute`, which depends on the
-        documents alone, for this owner and name."""
+        """Return the result of the first successful call of `compute` for owner and name."""
         return self._memo.get_or_compute(owner, name, compute)
 
     def compute_key(self, *parts: str) -> str:

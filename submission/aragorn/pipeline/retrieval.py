@@ -39,8 +39,7 @@ T = TypeVar("T")
 
 
 class Component(ABC):
-    """Part of a system; subclasses must be frozen dataclasses, so that equal components are
-    computed once."""
+    """Part of a system: a frozen dataclass, so that equal components are computed once."""
 
     version: ClassVar[int]  # raised when results of the same inputs change
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
@@ -62,8 +61,7 @@ class Component(ABC):
         return [name for name in required_names if not checkpoints.has(name)]
 
     def get_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, str]:
-        """Return the fingerprints of all required checkpoints by name. Raises CheckpointError if
-        one cannot be loaded."""
+        """Return the fingerprints of all required checkpoints, or raise CheckpointError."""
         by_name = {
             component.checkpoint: component.get_fingerprint(checkpoints)
             for component in iter_components(self)
@@ -71,8 +69,7 @@ class Component(ABC):
         return {name: value for name, value in by_name.items() if name and value}
 
     def get_fingerprint(self, checkpoints: CheckpointStore) -> str | None:
-        """Return the fingerprint of the checkpoint, without loading a network; None if the
-        component has none."""
+        """Return the checkpoint's fingerprint, without loading a network; None without any."""
         checkpoint = self.load_checkpoint(checkpoints)
         return None if checkpoint is None else checkpoint.fingerprint
 
@@ -81,28 +78,23 @@ class Component(ABC):
         return ()
 
     def describe_checkpoint(self, session: Session) -> str:
-        """Describe the checkpoint and what else its results depend on, as part of a key; return ""
-        if the component has none."""
+        """Describe, for a key, the checkpoint and what else affects its results; or ""."""
         return self.get_fingerprint(session.checkpoints) or ""
 
     def describe_results(self, session: Session) -> str:
-        """Describe what affects the results of this component besides its class, settings,
-        dependencies and input."""
+        """Describe, for a key, what affects the results besides class, settings and input."""
         versions = describe_versions(*self.get_sources(), libraries=self.libraries)
         return f"{versions} {self.describe_checkpoint(session)}"
 
     def build_index(self, collection: Collection) -> None:  # noqa: B027  most have no index
-        """Build and cache everything that this component needs of the collection and can compute
-        without topics."""
+        """Build and cache everything that this component can compute without topics."""
 
     def select_unindexed(self, collection: Collection, documents: pd.DataFrame) -> pd.DataFrame:
-        """Return the `documents` without results that `build_index` caches by text: by default
-        all."""
+        """Return the `documents` without results cached by text: by default all."""
         return documents
 
     def is_indexed(self, collection: Collection) -> bool:
-        """Return whether `build_index` has cached all results that would take long to compute for a
-        query."""
+        """Return whether a query does not first have to wait for `build_index`."""
         return True
 
 
@@ -185,8 +177,7 @@ class Retrieval:
         return self.once("tokens", "tokens", lambda: TokenCache(self.topics, read_texts, stopwatch))
 
     def rank(self, stage: Stage) -> pd.DataFrame:
-        """Return a stage's ranking, which is computed once; if the computation failed, raise its
-        error again."""
+        """Return a stage's ranking, computed once; if that failed, raise its error again."""
         if stage in self.errors:
             raise self.errors[stage]
         try:
@@ -211,8 +202,7 @@ class Retrieval:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def open_pair_parts(self, name: str, description: str, pairs: pd.DataFrame) -> Parts | None:
-        """Open the cached parts of the scores of pairs `qid docno`, which depend on `description`;
-        return None if they stay in memory."""
+        """Open the cached scores of pairs `qid docno`; None if they stay in memory."""
         if self._request.fingerprint is None:
             return None
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode())
@@ -252,8 +242,7 @@ class Stage(Component):
     parameters_type: ClassVar[type[msgspec.Struct] | None] = None
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank documents for each topic; callers use `Retrieval.rank`, which computes each ranking
-        once."""
+        """Rank documents for each topic; callers use `Retrieval.rank`, which does so once."""
         candidates = retrieval.input_run
         if candidates is None:
             return self.search(retrieval)
@@ -273,13 +262,11 @@ class Stage(Component):
 
     @abstractmethod
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the scores (N,) of N pairs `qid docno`, including pairs that the stage would not
-        retrieve."""
+        """Compute the scores (N,) of N pairs `qid docno`, whether retrieved or not."""
 
     @abstractmethod
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Explain a document's score for a topic. Raises UsageError if the score comes from an input
-        run."""
+        """Explain a document's score; raise UsageError if it comes from an input run."""
 
     def get_candidate_stages(self, checkpoints: CheckpointStore) -> tuple[Stage, ...]:
         """Return the stages whose documents this stage scores; () if it searches the collection."""
@@ -292,16 +279,13 @@ class Stage(Component):
         return replace(self, parameters=parameters)  # type: ignore[type-var]  # a dataclass
 
     def format_formula(self, checkpoints: CheckpointStore) -> str:
-        """Return the scoring formula with the checkpoint's parameters on one line; "" if there is
-        none."""
+        """Return the scoring formula with the checkpoint's parameters on one line, or ""."""
         return ""
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
-        """Return the stage's entries for ir-metadata.yml; `get_name` returns the name of a
-        dependency."""
+        """Return the stage's entries for ir-metadata.yml, with names of dependencies."""
         return {}
 
     def describe_input(self, file: Path) -> str:
-        """Describe, for ir-metadata.yml, the documents that are ranked if a ranking is supplied in
-        `file`."""
+        """Describe, for ir-metadata.yml, what is ranked if a ranking is supplied in `file`."""
         return f"the documents in {file.name}"

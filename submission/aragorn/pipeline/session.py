@@ -65,8 +65,7 @@ class CheckpointStore:
 
     @as_checkpoint_read_errors()
     def has(self, name: str) -> bool:
-        """Restore a checkpoint whose replacement was interrupted; return whether it exists, intact
-        or damaged."""
+        """Return whether a checkpoint exists, restored if its replacement was interrupted."""
         recover_directory(self.directory / name)
         return (self.directory / name).is_dir()
 
@@ -133,13 +132,7 @@ def open_session(
     fallback_dir: Path,
     engine: Engine = LOCAL_ENGINE,
 ) -> Iterator[Session]:
-    """Open the session of a command.
-
-    Args:
-        options: Checkpoints, device and precision.
-        cache_dir: Cache; None: a temporary directory.
-        fallback_dir: Parent of the temporary directory if the system provides none.
-        engine: Where shards are computed.
+    """Open the session of a command with a cache, or a temporary one in `fallback_dir` at need.
 
     Raises:
         UsageError: If the device or precision is not available.
@@ -166,8 +159,7 @@ class EngineOptions(Protocol):
 
 
 def open_chosen_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
-    """Open the engine that the options choose. Raises UsageError if they contradict each other, or
-    as `open_engine` does."""
+    """Open the engine of the options; raise UsageError as `open_engine`, or for contradictions."""
     use_ray = options.engine == "ray"
     if options.ray_address and not use_ray:
         raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
@@ -180,15 +172,9 @@ def open_chosen_engine(options: EngineOptions) -> AbstractContextManager[Engine]
 
 
 def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
-    """Open the local engine, or connect to Ray.
+    """Open the local engine (None) or Ray: `ray`, on this machine, or `ray://HOST:PORT`.
 
-    Args:
-        name: `ray` (a temporary cluster on this machine) or `ray://HOST:PORT`; None: local engine.
-        shares_cache: Whether all nodes mount the cache directory at the same path.
-
-    Raises:
-        UsageError: If Ray is not installed or, on entering the context, cannot be reached or
-            started.
+    Raises UsageError if Ray is not installed or, on entering, cannot be reached or started.
     """
     if name is None:
         return nullcontext(LOCAL_ENGINE)

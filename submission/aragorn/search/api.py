@@ -27,8 +27,7 @@ from aragorn.systems.neural import NetworkStage
 
 
 class ArgumentIndex:
-    """Index of arguments for one system, open until it is closed, its context is left, or it is
-    garbage-collected."""
+    """Index of arguments for one system, until it is closed or garbage-collected."""
 
     def __init__(self, system: LoadedSystem, corpus: Corpus, cache_dir: Path | None) -> None:
         """Open an index of `corpus` in `cache_dir` (None: in a temporary directory)."""
@@ -42,8 +41,7 @@ class ArgumentIndex:
             self._finalizer = weakref.finalize(self, stack.pop_all().close)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle or copy the index as its arguments and its directory, which must remain; raise
-        TypeError if the directory is temporary."""
+        """Pickle or copy the index as its arguments and directory, unless it is temporary."""
         if self._cache_dir is None:
             raise TypeError(
                 "cannot pickle or copy an index in a temporary directory; pass cache_dir to index()"
@@ -67,8 +65,7 @@ class ArgumentIndex:
         )
 
     def rerank(self, queries: Queries, candidates: pd.DataFrame) -> pd.DataFrame:
-        """Rank all candidates `qid docno`, which are among the queries and the indexed arguments, by
-        their scores as `qid docno rank score`.
+        """Rank all candidates `qid docno` by their scores as `qid docno rank score`.
 
         Raises:
             UsageError: If the system does not score each pair with a network.
@@ -102,8 +99,7 @@ class ArgumentIndex:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Close the index; delete its files, unless `LoadedSystem.index` was called with a
-        `cache_dir`."""
+        """Close the index; delete its files unless they are in a `cache_dir`."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -129,11 +125,10 @@ class LoadedSystem:
         Lexical scores equal those of `rank`; neural scores differ by at most 1e-5.
 
         Args:
-            arguments: Frame `docno premise` (optionally `conclusion`) or `docno text`, dict of
-                texts by id, texts (numbered from 1), or Path of an input directory, whose premises
-                with fewer than 15 words are omitted if it is args.me.
-            queries: Frame `qid query`, dict of texts by id, texts (numbered from 1), or a single
-                text. Ids may be integers.
+            arguments: Frame `docno premise` (optionally `conclusion`) or `docno text`, texts by id,
+                texts (numbered from 1), or Path of an input directory; of args.me, premises with
+                fewer than 15 words are omitted.
+            queries: Frame `qid query`, texts by id, texts (numbered from 1), or a single text.
             depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:
@@ -142,8 +137,7 @@ class LoadedSystem:
     def index(
         self, arguments: Arguments, cache_dir: str | PathLike[str] | None = None
     ) -> ArgumentIndex:
-        """Index arguments for repeated searches; cache the index in `cache_dir` (None: a temporary
-        directory, whose index can be neither pickled nor copied)."""
+        """Index arguments for repeated searches in `cache_dir`; None: a temporary directory."""
         directory = None if cache_dir is None else Path(cache_dir)
         return ArgumentIndex(self, build_corpus(arguments), directory)
 
@@ -151,8 +145,7 @@ class LoadedSystem:
 def load_system(
     name: str, checkpoints: str | PathLike[str] = CHECKPOINT_DIR, device: str = "auto"
 ) -> LoadedSystem:
-    """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or
-    device is invalid."""
+    """Load a system by name, its checkpoints on first use; raise UsageError if it is unknown."""
     return LoadedSystem(get_system(name), CheckpointStore(Path(checkpoints)), choose_device(device))
 
 

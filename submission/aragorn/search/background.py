@@ -37,8 +37,7 @@ class _Search:
 
 
 class BackgroundSearches:
-    """Running and queued searches by the parameters of their page, so that equal requests share a
-    search, and a reloaded page continues its own."""
+    """Searches by the parameters of their page, so that equal requests share one."""
 
     def __init__(self, searcher: Searcher) -> None:
         self._searcher = searcher
@@ -52,14 +51,8 @@ class BackgroundSearches:
     ) -> SearchResults | EncodingEstimate:
         """Return the results, or an estimate if the search is encoding texts.
 
-        Args:
-            params: Parameters of the page.
-            is_gone: Function that returns whether the client has closed its connection.
-
-        Raises:
-            BusyError: If too many searches or requests wait.
-            ConnectionAbortedError: If the client is gone; a queued search that no other client
-                waits for is dropped.
+        Raises BusyError if too many searches or requests wait, ConnectionAbortedError if the client
+        `is_gone`; a queued search that no other client waits for is dropped.
         """
         with self._change:
             search = self._searches.get(params) or self._enqueue(params)

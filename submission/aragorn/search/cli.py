@@ -21,11 +21,9 @@ PROMPT = "query> "
 
 
 def search(options: QueryOptions) -> None:
-    """Print the results of one query or of each query read from a prompt, or serve the web page.
+    """Print the results of one query or of queries at a prompt, or serve the web page.
 
-    Raises:
-        SystemsFailedError: If some, but not all, systems failed; the results of the other systems
-            were printed.
+    Raises SystemsFailedError if some, but not all, systems failed; the others' results are printed.
     """
     dataset = Dataset(*options.inputs, has_topics=False)
     with open_session(options, options.cache_dir, FALLBACK_DIR) as session:
@@ -50,8 +48,7 @@ def search(options: QueryOptions) -> None:
 def choose_systems(
     names: Sequence[str], searcher: Searcher, paths: Sequence[Path]
 ) -> tuple[list[System], str]:
-    """Return the named systems and "" or, if `names` is empty, the default system and a message
-    that explains the choice.
+    """Return the named systems and "", or else the default one and a message about it.
 
     The default is the primary system if its checkpoints exist and it answers quickly: on a GPU, or
     with indexed premises of the input `paths`.
@@ -108,8 +105,7 @@ def _read_queries() -> Iterator[str]:
 
 
 def _raise_failures(results: SearchResults) -> None:
-    """Raise the error of the first system if all systems failed, or SystemsFailedError if some
-    failed."""
+    """Raise the first error if all systems failed, SystemsFailedError if some did."""
     errors = {
         result.system: result.error for result in results.system_results if result.error is not None
     }

@@ -31,8 +31,7 @@ WARM_UP_SIZE = 4
 
 
 def index(options: IndexOptions) -> None:
-    """Build the indexes of the named systems (default: the primary system) in the cache
-    directory."""
+    """Build the indexes of the named systems (default: the primary one) in the cache."""
     stages = [get_system(name).stage for name in options.systems or [PRIMARY_SYSTEM]]
     components = list(
         dict.fromkeys(component for stage in stages for component in iter_components(stage))
@@ -51,8 +50,7 @@ def index(options: IndexOptions) -> None:
 
 
 def build_indexes(components: Sequence[Component], collection: Collection) -> None:
-    """Estimate the time and space that the indexes of components need, then build those that are
-    not in the cache."""
+    """Estimate time and space of the components' indexes, then build those not cached."""
     n_documents = len(collection.documents.searchable_docnos)
     with announce(lambda: "estimating time and space"):
         seconds, size = _estimate(components, collection)
@@ -73,8 +71,7 @@ def format_index_command(paths: Sequence[Path]) -> str:
 
 
 def _estimate(components: Sequence[Component], collection: Collection) -> tuple[float, float]:
-    """Estimate the seconds and bytes that the missing indexes need, from those of a sample of all
-    documents."""
+    """Estimate seconds and bytes of the missing indexes from those of a sample."""
     docnos = collection.documents.searchable_docnos
     rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
     sample = collection.documents.read_texts([docnos[row] for row in np.unique(rows)])

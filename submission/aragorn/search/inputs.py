@@ -24,12 +24,10 @@ Queries = pd.DataFrame | Mapping[Any, str] | Iterable[str] | str
 
 
 def build_corpus(arguments: Arguments) -> Corpus:
-    """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts by id, texts, or
-    an input directory.
+    """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts, or an input.
 
     A list of texts is numbered from 1. A column `text` is read as `premise`. Without a column
-    `conclusion`, the premise is also the conclusion, as in TIREx data. Texts of any length are
-    searched.
+    `conclusion`, the premise is also the conclusion, as in TIREx data. Texts may have any length.
 
     Raises:
         InputError: If there are no arguments, a column is missing, or an id or text is invalid.
@@ -65,8 +63,7 @@ def build_corpus(arguments: Arguments) -> Corpus:
 
 
 def build_topics(queries: Queries) -> pd.DataFrame:
-    """Build topics `qid query` from a frame with these columns, texts by id, or one or more texts,
-    numbered from 1."""
+    """Build topics `qid query` from such a frame, texts by id, or texts numbered from 1."""
     if not isinstance(queries, pd.DataFrame):
         queries = _make_frame([queries] if isinstance(queries, str) else queries, "qid", "query")
     frame = _validate_frame(queries, "queries", ["qid", "query"])
@@ -74,8 +71,7 @@ def build_topics(queries: Queries) -> pd.DataFrame:
 
 
 def clean_query(text: str) -> str:
-    """Normalise a query to a single line, like the title of a topic; raise UsageError if it is
-    empty or too long."""
+    """Normalise a query to a single line; raise UsageError if it is empty or too long."""
     text = text.strip()
     if len(text) > MAX_QUERY_CHARACTERS:
         start = abbreviate(text[:40])
@@ -105,8 +101,7 @@ def _make_frame(
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
-    """Return the id and text `columns` of a frame, with integer ids as strings; raise InputError if
-    a value is invalid."""
+    """Return the id and text `columns` of a frame; raise InputError if a value is invalid."""
     for column in columns:
         if column not in frame:
             names = ", ".join(map(str, frame))

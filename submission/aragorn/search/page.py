@@ -74,9 +74,7 @@ class PageParams:
 def parse_params(query_string: str, default: PageParams) -> PageParams:
     """Parse a URL's query string; take missing systems or a missing depth from `default`.
 
-    Raises:
-        UsageError: If a system is unknown, the depth is not selectable, or there are too many
-            systems or parameters.
+    Raises UsageError for an unknown system, another depth, or too many systems or parameters.
     """
     fields = _parse_fields(query_string)
     systems = tuple(
@@ -144,8 +142,7 @@ def render_results(
 def render_waiting(
     site: SiteSettings, params: PageParams, estimate: EncodingEstimate, command: str
 ) -> str:
-    """Render a page that reloads itself until there are results; `command` encodes all texts in
-    advance."""
+    """Render a page that reloads itself; `command` encodes all texts in advance."""
     return _render(
         site,
         params,
@@ -175,8 +172,7 @@ def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
 def split_text(
     text: str, matches: Sequence[Span], highlights: Sequence[Highlight], span: Span
 ) -> Iterator[tuple[str, bool, str]]:
-    """Split a span of a text into segments; yield the text, whether it is a match, and the label
-    ("": none) of each."""
+    """Yield the segments of a span: text, whether it is a match, and label ("": none)."""
     matching_indices = {
         index for match in matches if _is_inside(match, span) for index in range(*match)
     }
@@ -231,6 +227,5 @@ def _create_environment() -> Environment:
 
 
 def sanitise_value(value: object) -> str:
-    """Convert a value in a template to text and sanitise its lines, unless it is markup; jinja2
-    then escapes the text."""
+    """Convert a value in a template to text without invisible characters, unless it is markup."""
     return value if isinstance(value, Markup) else "\n".join(map(sanitise, str(value).split("\n")))

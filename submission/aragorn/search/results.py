@@ -46,8 +46,7 @@ class SearchResults:
 
 
 def select_largest_contributions(explanation: Explanation, limit: int) -> list[Row]:
-    """Return at most `limit` non-zero contributions, largest first by absolute value, then the sum
-    of the remaining ones."""
+    """Return the `limit` largest non-zero contributions, then the sum of the others."""
     return select_largest((row for row in explanation.contributions if row.value), limit)
 
 

@@ -59,8 +59,7 @@ class _RecentQuery:
 
 
 class Searcher:
-    """Search engine over one collection, for any number of threads; scores equal those of `rank`
-    for these titles, neural scores to within 1e-5."""
+    """Search engine over a collection for any threads; neural scores are within 1e-5 of `rank`."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -93,8 +92,7 @@ class Searcher:
     def search(
         self, query_text: str, systems: Sequence[System], options: SearchOptions
     ) -> SearchResults:
-        """Search with several systems; a failed system's results contain its error, except
-        InputError and OutputError."""
+        """Search with several systems; a failed system's results contain its error."""
         start, query = time.monotonic(), clean_query(query_text)
         self._prepare_thread([system.stage for system in systems])
 
@@ -115,8 +113,7 @@ class Searcher:
         return SearchResults(query, results, time.monotonic() - start)
 
     def _prepare_thread(self, stages: Iterable[Stage]) -> None:
-        """Set the thread count of torch in this thread if stages use it, because their scores must
-        not depend on the counts of other threads."""
+        """Set this thread's count for torch, as scores must not depend on other threads."""
         components = [component for stage in stages for component in iter_components(stage)]
         if any("torch" in component.libraries for component in components):
             from aragorn.inference.device import THREAD_COUNT, set_thread_count
@@ -130,8 +127,7 @@ class Searcher:
         terms: tuple[dict[str, float], TermAnalyser],
         options: SearchOptions,
     ) -> SystemResults:
-        """Return the top hits of a system, or the error with which it failed; raise InputError and
-        OutputError. `terms` are the weights of the query terms, and their analyser."""
+        """Return the top hits of a system or its error; raise InputError and OutputError."""
         hits = []
         try:
             ranking = retrieval.rank(system.stage)
@@ -177,8 +173,7 @@ class Searcher:
 
     @contextmanager
     def _use_retrieval(self, query: str) -> Iterator[Retrieval]:
-        """Yield the retrieval of a query, which is reused for a recent query and kept until the end
-        of the `with` block."""
+        """Yield the retrieval of a new or recent query, kept until the end of the block."""
         with self._lock:
             if query not in self._recent_queries:
                 retrieval = Retrieval(Queries(build_topics(query)), self.collection)
@@ -196,8 +191,7 @@ class Searcher:
                 self._evict(MAX_CACHED_QUERIES, query if recent.retrieval.errors else None)
 
     def _evict(self, limit: int, failed_query: str | None = None) -> None:
-        """Discard the least recently used queries beyond `limit` and `failed_query`, except those
-        in use."""
+        """Discard unused queries: the oldest beyond `limit`, and `failed_query`."""
         unused = [query for query, recent in self._recent_queries.items() if not recent.n_users]
         excess = unused[: max(0, len(self._recent_queries) - limit)]
         for query in {*excess, *(query for query in unused if query == failed_query)}:
@@ -207,10 +201,10 @@ class Searcher:
 def _compute_term_weights(
     query: str, systems: Sequence[System], collection: Collection
 ) -> tuple[dict[str, float], TermAnalyser]:
-    """Return the weights of the query terms, and the analyser that yields these terms.
+    """Return weights by query term, and the analyser that yields these terms.
 
-    Weights are log(1 + N / df) in the index of the first lexical component that can be loaded, or 1
-    if there is none.
+    Weights are log(1 + N / df) in the index of the first lexical component that can be loaded, else
+    1.
     """
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):

@@ -52,8 +52,7 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """HTTP server on the loopback address, with at most MAX_CONNECTIONS threads; further
-    connections wait in the queue of the operating system."""
+    """HTTP server on the loopback address, with at most MAX_CONNECTIONS threads."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -69,8 +68,7 @@ class SearchServer(ThreadingHTTPServer):
     ) -> None:
         """Listen on `port` (0: any free port), or raise UsageError.
 
-        URLs without systems or depth use `systems` and `depth`. `dataset` is what the searcher
-        searches; `hosts` are names by which clients address the page, besides the loopback ones.
+        `systems` and `depth` are defaults; `hosts` name the page besides the loopback addresses.
         """
         try:
             super().__init__((LOOPBACK, port), _Handler)
@@ -108,8 +106,7 @@ class SearchServer(ThreadingHTTPServer):
     def respond(
         self, query_string: str, is_gone: Callable[[], bool] = lambda: False
     ) -> tuple[HTTPStatus, str]:
-        """Return the status and the page for the query string of a URL; raise
-        ConnectionAbortedError if the client `is_gone` before its search has ended."""
+        """Return status and page of a query string; raise ConnectionAbortedError if `is_gone`."""
         params = self.default_params
         try:
             # for the form of an error page
@@ -271,8 +268,7 @@ def serve(
 
 
 def _load_examples(*paths: Path) -> list[str]:
-    """Return the first MAX_EXAMPLES topic titles of an input; [] if its topics are missing or
-    invalid."""
+    """Return the first MAX_EXAMPLES topic titles of an input; [] without valid topics."""
     try:
         return Dataset(*paths).topics["query"].tolist()[:MAX_EXAMPLES]
     except InputError:

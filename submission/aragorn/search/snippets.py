@@ -38,8 +38,7 @@ class Highlight(NamedTuple):
 
 
 def compute_highlights(stage: Stage, collection: Collection, docno: str) -> list[Highlight]:
-    """Compute the highlights of a document's premise; return [] if the stage does not enrich
-    documents."""
+    """Compute the highlights of a premise; [] if the stage does not enrich documents."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
     session = collection.session
@@ -74,8 +73,7 @@ def compute_highlights(stage: Stage, collection: Collection, docno: str) -> list
 def locate_words(
     text: str, passages: list[tuple[str, list[TokenAnnotation]]]
 ) -> Iterator[tuple[int, int, TokenAnnotation]]:
-    """Yield (start, end, annotation) for each word of the passages that occurs in `text`; passages
-    may lack its URLs."""
+    """Yield (start, end, annotation) for each word in `text`; passages may lack its URLs."""
     end = 0
     without_urls = URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
@@ -90,8 +88,7 @@ def locate_words(
 
 @cache
 def compile_word_pattern() -> re.Pattern[str]:
-    """Compile the pattern of a word in raw text; words may contain apostrophes and combining
-    characters."""
+    """Compile the pattern of a word in raw text, with apostrophes and combining characters."""
     joints = f"{INVISIBLE_CHARACTERS}{list_combining_characters()}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
 
@@ -118,8 +115,7 @@ class Snippet(NamedTuple):
 def find_matches(
     text: str, weights: Mapping[str, float], analyser: TermAnalyser
 ) -> list[tuple[Span, set[str]]]:
-    """Return the spans of the words of a text that yield query terms, with these terms; `weights`
-    are those of the query terms."""
+    """Return the spans of the words of a text that yield query terms, with these terms."""
     words = compile_word_pattern().finditer(text)
     return [
         (Span(*word.span()), terms)

@@ -35,8 +35,7 @@ def open_console() -> Console:
 
 
 def print_results(results: SearchResults, document_count: int, console: Console) -> None:
-    """Print the results of a query; matches are enclosed in asterisks if the console has no
-    colours."""
+    """Print the results of a query; without colours, matches are enclosed in asterisks."""
     system_count = len(results.system_results)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
     summary = f"   {document_count} arguments, {results.seconds:.2f} s"

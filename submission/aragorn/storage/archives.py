@@ -33,8 +33,7 @@ UNPACK = "unpack the archive and pass the directory of its files"
 
 
 def is_archive(file: Path) -> bool:
-    """Return whether a file is a zip archive by its name, or by its first bytes if a download has
-    another name."""
+    """Return whether a file is a zip archive by its name or its first bytes."""
     with open_regular(file) as stream:
         return file.suffix.lower() == ".zip" or stream.read(2) == b"PK"
 
@@ -47,8 +46,7 @@ def find_archive(file: Path) -> Path | None:
 
 
 def list_members(archive: Path) -> list[Path]:
-    """Return the paths of the files in an archive, except hidden ones; raise InputError if it or a
-    member cannot be read."""
+    """Return the paths of an archive's files, except hidden ones, or raise InputError."""
     with _as_input_errors(archive), ZipFile(archive) as zip_file:
         members = [(_get_name(info), info) for info in zip_file.infolist()]
     files = []
@@ -68,8 +66,7 @@ def _get_name(info: ZipInfo) -> str:
 
 @contextmanager
 def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
-    """Open a regular file or a member of an archive; raise OSError if it is missing, InputError if
-    its archive is damaged."""
+    """Open a file or a member of an archive; raise OSError, or InputError if it is damaged."""
     archive = find_archive(file)
     if archive is None:
         with open_regular(file) as stream:
@@ -85,8 +82,7 @@ def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
 
 @contextmanager
 def _as_input_errors(path: Path) -> Iterator[None]:
-    """Convert exceptions that damage of an archive causes to InputErrors, but not those of a
-    missing file or a gzip stream."""
+    """Convert exceptions of a damaged archive, but not of its files, to InputErrors."""
     try:
         yield
     except DAMAGE_ERRORS as error:
@@ -119,8 +115,7 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
 
 
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, followed by the position if an earlier file
-    has the same name; raise InputError if a file is unreadable."""
+    """Return the SHA-256 of files by name (and position, if repeated), or raise InputError."""
     try:
         hashes: dict[str, str] = {}
         for position, file in enumerate(files, 1):
@@ -134,8 +129,7 @@ def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, or by the keys of `files` if file names are
-    not unique."""
+    """Return the SHA-256 of files by file name, or by their keys if names are not unique."""
     names = [get_printable_name(file) for file in files.values()]
     hashes = [
         hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)

@@ -53,16 +53,15 @@ def build_unwritable_error(path: Path, error: OSError) -> OutputError:
 
 
 def write_atomic(file: Path, content: str | bytes, pattern: bytes) -> None:
-    """Write a file that the user named so that it always has either its complete old or its
-    complete new content.
+    """Write a file that the user named, from its complete old to its complete new content.
 
     A device or FIFO, such as /dev/stdout, is written to, as a rename would replace it; writing to a
     FIFO that no process reads fails.
 
     Raises:
-        OutputError: If the file is a symbolic link to another kind of file, or is neither empty nor
-            begins with a match of the regular expression `pattern`, as all files of this kind do;
-            or if it cannot be written.
+        OutputError: If the file cannot be written, is a link to another kind of file, or is neither
+            empty nor begins with a match of the regular expression `pattern`, as all files of this
+            kind do.
     """
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
@@ -91,8 +90,7 @@ def _describe_owner(file: Path, pattern: bytes) -> str:
 
 
 def replace_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file whose name the user did not choose so that it always has either its complete old
-    or its complete new content; a link, device or FIFO is replaced, never written through."""
+    """Write a file that the user did not name atomically; a link or device is replaced."""
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
         _replace_file(file, data)
@@ -118,17 +116,13 @@ def get_printable_name(file: Path) -> str:
 
 
 def get_temporary_path(file: Path) -> Path:
-    """Return a new path in the same directory, under which a file is written before it is renamed.
-
-    No process on any machine uses this path; containers may have the same process ids.
-    """
+    """Return a path beside a file that no process on any machine or in any container uses."""
     host = crc32(os.uname().nodename.encode())
     return file.with_name(f".{file.name}.{host:x}-{os.getpid()}-{secrets.token_hex(4)}.part")
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove the temporary files and directories that killed processes left for the files `names`,
-    or for all files if it is None."""
+    """Remove what killed processes left of the files `names`, or of all if it is None."""
     for path in directory.glob(".*.part"):
         match = TEMPORARY_NAME.fullmatch(path.name)
         if match and (names is None or match[1] in names):
@@ -136,8 +130,7 @@ def remove_stale_files(directory: Path, names: Collection[str] | None = None) ->
 
 
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a directory of files so that its path always holds either the complete old or the
-    complete new directory.
+    """Write a directory of files, from the complete old to the complete new one.
 
     If the file system cannot exchange two directories, an interruption between two renames leaves
     the old directory under a backup name, from which `recover_directory` restores it.
@@ -164,8 +157,7 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two directories atomically; return whether this succeeded, as not all file systems
-    support it."""
+    """Swap two directories atomically; return whether the file system supports it."""
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     paths = os.fsencode(first), os.fsencode(second)
     return (
@@ -183,8 +175,7 @@ def recover_directory(directory: Path) -> None:
 
 
 def open_regular(file: Path, follow_links: bool = True) -> BufferedReader:
-    """Open a file for reading; raise OSError if it is not a regular file (opening a FIFO would
-    block) or, with `follow_links` false, if it is a link."""
+    """Open a file for reading; raise OSError for others (a FIFO would block) and unwanted links."""
     flags = os.O_RDONLY | os.O_NONBLOCK
     descriptor = os.open(file, flags if follow_links else flags | os.O_NOFOLLOW)
     mode = os.fstat(descriptor).st_mode

@@ -58,8 +58,7 @@ class Provenance(msgspec.Struct):
 def write_with_provenance(
     directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint directory atomically: `contents` by file name, and `provenance` with the
-    hashes of these files."""
+    """Write a checkpoint directory atomically: `contents` by name, and their provenance."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory_atomic(
         directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})}
@@ -67,8 +66,7 @@ def write_with_provenance(
 
 
 def require_replaceable(directory: Path) -> None:
-    """Raise OutputError if writing a checkpoint to a directory would delete other files, or follow
-    a link."""
+    """Raise OutputError if writing a checkpoint would delete other files or follow a link."""
     if directory.is_symlink():
         raise OutputError(f"{directory}: a symbolic link; pass its target or another directory")
     try:
@@ -92,8 +90,7 @@ def as_checkpoint_read_errors() -> Iterator[None]:
 
 @as_checkpoint_read_errors()
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
-    """Verify all files listed in provenance.json, which must include `files`, and return the
-    SHA-256 by file name."""
+    """Verify all files of provenance.json, at least `files`; return the SHA-256 by file name."""
     require_files(directory, ())
     hashes = (
         read_provenance(directory).files
@@ -139,8 +136,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
 
 @as_checkpoint_read_errors()
 def read_provenance(directory: Path) -> Provenance:
-    """Read the provenance.json of a checkpoint directory, without verifying the files that it
-    lists."""
+    """Read the provenance.json of a checkpoint, without verifying its files."""
     require_files(directory, (PROVENANCE,))
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
@@ -157,8 +153,7 @@ def read_config(directory: Path, config_type: type[T]) -> T:
 
 @contextmanager
 def as_checkpoint_errors(directory: Path) -> Iterator[None]:
-    """Convert exceptions of a `with` block that loads a verified checkpoint to CheckpointErrors or
-    InsufficientMemoryErrors."""
+    """Convert exceptions of a block that loads a checkpoint, except of memory."""
     try:
         with as_memory_errors(directory):
             yield

@@ -23,11 +23,10 @@ BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 @contextmanager
 def lock_directory(directory: Path, shared: bool = False) -> Iterator[bool]:
-    """Hold an exclusive or shared lock on a directory; yield whether it is locked: false, with a
-    warning, if its file system does not support locks.
+    """Hold an exclusive or shared lock on a directory; yield whether it is locked.
 
-    Raises:
-        OutputError: If the directory cannot be opened, or another process holds a conflicting lock.
+    It is not, with a warning, if the file system does not support locks. Raises OutputError if the
+    directory cannot be opened, or another process holds a conflicting lock.
     """
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -50,8 +49,7 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[bool]:
 
 @contextmanager
 def lock_file(file: Path) -> Iterator[bool]:
-    """Create a file, wait for an exclusive lock on it, and remove it after the block; yield whether
-    it is locked: false if it cannot be created, or its file system does not support locks."""
+    """Create a file, lock it, and remove it after the block; yield whether it could be locked."""
     # writable, because NFS refuses exclusive locks on others
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     is_locked = False
@@ -72,8 +70,7 @@ def lock_file(file: Path) -> Iterator[bool]:
 
 
 def remove_stale_directories(directory: Path) -> None:
-    """Remove the temporary cache directories of this user's killed processes; living processes hold
-    a lock on theirs."""
+    """Remove the temporary directories of this user's killed processes, which are not locked."""
     for path in directory.glob(f"{TEMPORARY_PREFIX}*/{MARKER_FILE}"):
         parent = path.parent
         with suppress(OSError, OutputError):

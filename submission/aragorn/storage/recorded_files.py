@@ -59,21 +59,18 @@ class Record(msgspec.Struct):
 
 
 class RecordedFiles:
-    """Files of a directory that were built from the same inputs; a file without an entry counts as
-    missing.
+    """Files of a directory that were built from the same inputs; one without an entry is missing.
 
     Args:
         directory: Directory of the files; created if missing.
         inputs: Inputs of all files, JSON-serialisable.
-        overwrite: Whether to replace files built from other inputs; they are removed when the first
-            new file is written.
+        overwrite: Whether to replace files of other inputs, when the first new one is written.
         record_name: File name of the record.
-        expected_names: Names of the files to be written; existing ones without an entry are
-            foreign, as is a record without the names of `inputs`.
+        expected_names: Files to be written; existing ones without an entry are foreign, as is a
+            record without the names of `inputs`.
 
     Raises:
-        OutputError: If `overwrite` is false and the directory contains files built from other
-            inputs or foreign files.
+        OutputError: If `overwrite` is false and there are foreign files, or those of other inputs.
     """
 
     def __init__(
@@ -118,14 +115,12 @@ class RecordedFiles:
         return name in self._record.files
 
     def get_valid_key(self, name: str) -> str | None:
-        """Return the key that a file was written with; None if it is missing or, with a warning,
-        damaged."""
+        """Return the key that a file was written with; None if missing or, warned of, damaged."""
         entry = self._record.files.get(name)
         return find_intact(self.directory / name, entry.verify) if entry else None
 
     def build(self, names: Sequence[str], write: Callable[..., object], key: str = "") -> None:
-        """Write files together if one of them is missing or damaged: `write` receives a temporary
-        path per file."""
+        """Write files if one is missing or damaged; `write` receives a temporary path each."""
         if any(self.get_valid_key(name) is None for name in names):
             self.write(names, write, key)
 
@@ -133,8 +128,8 @@ class RecordedFiles:
         """Write files as `build` does, with the key that `get_valid_key` returns.
 
         They are recorded before they are renamed, so that an interruption between both leaves a
-        checksum mismatch, and they are rebuilt. Raises OutputError if one of them exists, but has
-        no entry, and `overwrite` is false.
+        checksum mismatch, and they are rebuilt. Raises OutputError for foreign files, unless
+        `overwrite`.
         """
         existing_names = [name for name in names if os.path.lexists(self.directory / name)]
         self._refuse([name for name in existing_names if name not in self], UNKNOWN)
@@ -167,8 +162,7 @@ class RecordedFiles:
 
 
 class RunFiles(RecordedFiles):
-    """Runs in an output directory, recorded in fingerprint.json, with a key each: the hash of code,
-    checkpoints, device and precision."""
+    """Runs in a directory, each with a key: the hash of code, checkpoint, device, precision."""
 
     def __init__(
         self,
@@ -177,18 +171,13 @@ class RunFiles(RecordedFiles):
         names: Collection[str],
         overwrite: bool,
     ) -> None:
-        """Reuse the runs with this fingerprint, the input and settings that all runs of the
-        directory have in common; `overwrite` also permits replacing runs with another key."""
+        """Reuse the runs of these inputs and settings; `overwrite` permits replacing all others."""
         expected_names = [PRIMARY_RUN_FILE, *names]
         super().__init__(directory, fingerprint, overwrite, FINGERPRINT_FILE, expected_names)
         remove_stale_files(directory, {METADATA_FILE})
 
     def is_up_to_date(self, name: str, key: str) -> bool:
-        """Return whether a run file exists, is intact and has a key.
-
-        Raises:
-            OutputError: If the file has another key, and `overwrite` is false.
-        """
+        """Return whether a run is intact and has a key; raise OutputError for another key."""
         recorded_key = self.get_valid_key(name)
         if recorded_key not in (None, key) and not self._overwrite:
             cause = "made with another checkpoint, code, device or precision"
@@ -214,8 +203,7 @@ class RunFiles(RecordedFiles):
 
 @contextmanager
 def open_run_directory(path: Path) -> Iterator[None]:
-    """Create and lock an output directory; raise OutputError if it is not writable or another
-    process uses it."""
+    """Create and lock an output directory; raise OutputError if that is not possible."""
     create_directory(path)
     with lock_directory(path), on_interrupt(lambda: remove_stale_files(path)):
         remove_stale_directories(path)
@@ -227,8 +215,7 @@ def open_run_directory(path: Path) -> Iterator[None]:
 
 
 def is_edited(run: Path) -> bool:
-    """Return whether a run file, or the run.txt of a directory, differs from the one that was
-    recorded there."""
+    """Return whether a run, or the run.txt of a directory, differs from the recorded one."""
     file = run / PRIMARY_RUN_FILE if run.is_dir() else run
     entry = read_record(file.parent / FINGERPRINT_FILE).files.get(file.name)
     return entry is not None and file.is_file() and entry.xxh3 != compute_xxh3(file)
@@ -245,8 +232,7 @@ def read_record(file: Path) -> Record:
 
 
 def find_intact(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Return what `read` returns; None if it raises OSError or ValueError because the path is absent
-    or, with a warning, damaged."""
+    """Return what `read` returns; None if the path is absent or, with a warning, damaged."""
     try:
         return read(path)
     except (OSError, ValueError) as error:

@@ -171,8 +171,7 @@ def get_system(name: str) -> System:
 
 
 def select_systems(names: Sequence[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems once each, in order; if `names` is empty, all with their
-    checkpoints, and the primary system."""
+    """Return the named systems once each, or else the primary and all with their checkpoints."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)]
     runnable = [
@@ -187,8 +186,7 @@ def select_systems(names: Sequence[str], checkpoints: CheckpointStore) -> list[S
 
 
 def get_stage_name(stage: Stage) -> str:
-    """Return the name of a stage as a system, else its name as a fusion candidate, else its
-    repr."""
+    """Return the name of a stage as a system, else as a fusion candidate, else its repr."""
     name_by_stage = {candidate: name for name, candidate in FUSION_CANDIDATES.items()}
     return (name_by_stage | {system.stage: system.name for system in SYSTEMS.values()}).get(
         stage

@@ -63,8 +63,7 @@ class ClusterScoreStage(Stage):
         return np.asarray(total / count)
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down by document: those of the debate among the top `CLUSTER_DEPTH`, and
-        the document itself."""
+        """Break the score down by document of the debate in the top, and the document itself."""
         top_documents = self._get_top_documents(retrieval)
         debate = parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
@@ -90,8 +89,7 @@ class ClusterScoreStage(Stage):
 
 
 def parse_debate_id(docno: str) -> str:
-    """Return the debate id of an argument (the prefix of its docno), or the docno itself if it is
-    not an args.me id."""
+    """Return the debate id of a docno (its prefix), or the docno if it is not of args.me."""
     match = DEBATE_ID_PATTERN.fullmatch(docno)
     return docno if match is None else match[1] or match[2]
 

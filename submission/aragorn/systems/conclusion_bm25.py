@@ -41,8 +41,7 @@ class ConclusionIndexArtifact(Artifact[ConclusionIndex]):
 
 @dataclass(frozen=True)
 class ConclusionStage(Stage):
-    """BM25 over conclusions, returning all premises of the top conclusions (Entezari 2020, section
-    4.3).
+    """BM25 over conclusions, returning all premises of the top ones (Entezari 2020, section 4.3).
 
     If there is an input run, `rank` returns it unchanged.
     """
@@ -60,8 +59,7 @@ class ConclusionStage(Stage):
         return self.search(retrieval) if input_run is None else input_run
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Return the premises of the top conclusions, in the order of their conclusions, then by
-        docno."""
+        """Return the premises of the top conclusions, by conclusion, then by docno."""
         index = retrieval.collection.get(ConclusionIndexArtifact())
         with retrieval.collection.stopwatch.stage("conclusion retrieval"):
             return retrieve(retrieval.topics, index)
@@ -70,8 +68,7 @@ class ConclusionStage(Stage):
         collection.get(ConclusionIndexArtifact())
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's
-        statistics."""
+        """Compute the BM25 scores (N,) of the documents' conclusions."""
         index = retrieval.collection.get(ConclusionIndexArtifact())
         documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
         conclusion_by_docno = documents.set_index("docno")["conclusion"]

@@ -68,8 +68,7 @@ class DenseStage(NetworkStage):
     def _compute_cosines(
         self, retrieval: Retrieval, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex
     ) -> np.ndarray:
-        """Compute the cosine similarities (N,) of each pair's topic and text; `names` (N,) identify
-        the texts in `index`."""
+        """Compute the cosine similarities (N,) of topics and the texts `names` (N,)."""
         topics = retrieval.topics[retrieval.topics["qid"].isin(set(pairs["qid"]))]
         vectors = self._encode_topics(retrieval.session, topics)
         vector_by_qid = dict(zip(topics["qid"], vectors, strict=True))
@@ -105,16 +104,14 @@ class DenseStage(NetworkStage):
 
 @dataclass(frozen=True)
 class DenseConclusionStage(DenseStage):
-    """Dense retrieval of all premises of the nearest conclusions; topics and conclusions are
-    encoded as queries."""
+    """Dense retrieval of the premises of the nearest conclusions, encoded as queries."""
 
     version = 1
     field, input_type = "conclusion", "query"
     checkpoint: str
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank the premises of the conclusions nearest to each topic by the cosine similarity of
-        conclusion and topic."""
+        """Rank the premises of the nearest conclusions by these conclusions' similarity."""
         topics = retrieval.topics
         docnos_by_conclusion, index = self._index_all(retrieval.collection)
         topic_vectors = self._encode_topics(retrieval.session, topics)
@@ -142,8 +139,7 @@ class DenseConclusionStage(DenseStage):
         return collection.once(self, "index", build)
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the cosine similarities (N,) of topics and conclusions, including those of
-        documents that are not indexed."""
+        """Compute the cosine similarities (N,) of topics and conclusions, indexed or not."""
         documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
         conclusion_by_docno = documents.set_index("docno")["conclusion"]
         conclusions = make_conclusion_texts(sorted(set(conclusion_by_docno)))
@@ -203,8 +199,7 @@ class DensePremiseStage(DenseStage):
         return collection.once(self, "index", build)
 
     def is_indexed(self, collection: Collection) -> bool:
-        """Return whether a sample of the premises has vectors; loads no network if the cache has no
-        vectors at all."""
+        """Return whether a sample of premises has vectors; may load no network."""
         if not collection.session.cache.has(self._store_name):
             return False
         docnos = collection.documents.searchable_docnos
@@ -212,8 +207,7 @@ class DensePremiseStage(DenseStage):
         return self.select_unindexed(collection, collection.documents.read_texts(sample)).empty
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the
-        precision of the index."""
+        """Compute the cosine similarities (N,) of topics and premises, as in the index."""
         read_texts = retrieval.collection.documents.read_texts
         premises = make_premise_texts(sorted(set(pairs["docno"])), read_texts)
         index = self._index_texts(retrieval.session, premises)

@@ -57,8 +57,7 @@ class Enrichment(Component):
         return f"{network} {session.computation}"
 
     def enrich_collection(self, collection: Collection, fields: Fields) -> FrequencyLoader:
-        """Enrich a collection, resuming from completed shards; return a function that loads its
-        word frequencies."""
+        """Enrich a collection in resumable shards; return a loader of its word frequencies."""
         from aragorn.inference.enrichment import enrich_collection
 
         session = collection.session
@@ -84,8 +83,7 @@ class Enrichment(Component):
     def compute_word_frequencies(
         self, session: Session, fields: Fields, documents: pd.DataFrame
     ) -> list[WordFrequencies]:
-        """Compute the term frequencies of documents, enriching each separately so that the results
-        are reproducible."""
+        """Compute the term frequencies of documents, separately to be reproducible."""
         from aragorn.inference.enrichment import enrich_separately
 
         checkpoint = self.load_checkpoint(session.checkpoints)
@@ -96,8 +94,7 @@ class Enrichment(Component):
     def get_component_spans(
         self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> list[TextSpan]:
-        """Split a document's text into argument components; return [] if the tagger assigns no
-        component labels."""
+        """Split a document's text into argument components; [] if none are labelled."""
         tagger = self.load_checkpoint(session.checkpoints).network
         if not tagger.component_types:
             return []
@@ -110,8 +107,7 @@ class Enrichment(Component):
     def get_token_weights(
         self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[Row]]:
-        """Return rows with the weight of each token, by title of its passage; {} if the tagger
-        assigns component labels."""
+        """Return the weight of each token by title of its passage; {} if it has labels."""
         tagger = self.load_checkpoint(session.checkpoints).network
         if tagger.component_types:
             return {}
@@ -139,8 +135,7 @@ class Enrichment(Component):
 def split_by_component(
     text: str, tokens: Sequence[TokenAnnotation], get_component: Callable[[TokenAnnotation], str]
 ) -> list[TextSpan]:
-    """Split a passage's text into spans by argument component; `get_component` returns "" for
-    tokens outside components."""
+    """Split a passage's text into spans by component; `get_component` returns "" for none."""
     spans: list[TextSpan] = []
     end = 0
     for component, group in groupby(tokens, key=get_component):

@@ -46,8 +46,7 @@ class FusionStage(Stage):
         return tuple(stage for _, stage in self.members)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> WeightedSum:
-        """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ
-        from this stage's."""
+        """Load the fitted model; raise CheckpointError if it is of other members."""
         model = checkpoints.load_config(self.checkpoint, WeightedSum)
         mismatch = describe_mismatch(
             model.member_fingerprints, self.get_member_fingerprints(checkpoints)
@@ -89,8 +88,7 @@ class FusionStage(Stage):
         return f"score = {checkpoints.load_config(self.checkpoint, WeightedSum).format_formula()}"
 
     def get_member_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
-        """Return the fingerprints of each member's checkpoints. Raises CheckpointError if one
-        cannot be loaded."""
+        """Return each member's fingerprints; raise CheckpointError if one is missing."""
         fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
             with attribute_errors(name):
@@ -101,8 +99,7 @@ class FusionStage(Stage):
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
     def build_pool(self, retrieval: Retrieval, pool_depths: Mapping[str, int]) -> pd.DataFrame:
-        """Return the pools of all topics as pairs `qid docno`: the input run, or the top documents
-        of the members, whose numbers are `pool_depths`."""
+        """Return the pairs `qid docno` of all topics: input run, or the members' top documents."""
         if retrieval.input_run is not None:
             return retrieval.input_run[PAIR_COLUMNS]
         rankings = self._get_top_rankings(retrieval, pool_depths).values()
@@ -114,8 +111,7 @@ class FusionStage(Stage):
     def score_members(
         self, retrieval: Retrieval, pool_depths: Mapping[str, int], pairs: pd.DataFrame
     ) -> pd.DataFrame:
-        """Return pairs `qid docno` with the scores of the members in `pool_depths`, one column per
-        member."""
+        """Return pairs `qid docno` with a column of scores per member in `pool_depths`."""
         stages = dict(self.members)
         columns = {}
         for name, pool_depth in pool_depths.items():
@@ -124,8 +120,7 @@ class FusionStage(Stage):
         return pairs[PAIR_COLUMNS].assign(**columns)
 
     def _compute_features(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return pairs `qid docno` with the raw features of the model, one column per feature; with
-        min_max, NaN for documents outside a member's top."""
+        """Return pairs with the model's raw features; with min_max, NaN outside a top."""
         model = self.load_checkpoint(retrieval.session.checkpoints)
         if model.normaliser == "min_max":
             return merge_scores(
@@ -159,8 +154,7 @@ class FusionStage(Stage):
         )
 
     def _get_pair_features(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return pairs with their raw features, which are computed only for pairs outside the
-        pool."""
+        """Return pairs with their raw features; those of the pool are known."""
         features = pairs[PAIR_COLUMNS].merge(
             self._get_pool_features(retrieval), on=PAIR_COLUMNS, how="left", indicator=True
         )
@@ -189,8 +183,7 @@ class LearnedFusionStage(FusionStage):
 
 
 def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -> str:
-    """Describe how the members or their checkpoints differ from those of the fitted model; "" if
-    they do not differ."""
+    """Describe how members or checkpoints differ from those of the fitted model, or ""."""
     if fitted.keys() != current.keys():
         return (
             f"fitted with the members {', '.join(sorted(fitted))}, but the system has "
@@ -204,10 +197,7 @@ def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Add the member's name to errors of the `with` block that are specific to it.
-
-    CheckpointError keeps its type; other errors become RuntimeError.
-    """
+    """Add the member's name to a CheckpointError, or an internal error, of the block."""
     try:
         yield
     except (InputError, InsufficientMemoryError, OutputError):
@@ -219,8 +209,7 @@ def attribute_errors(member: str) -> Iterator[None]:
 
 
 def add_log_lengths(documents: DocumentStore, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
-    """Add the column `length` to pairs `qid docno`: the log length of the premise in words, at most
-    `cap`."""
+    """Add the column `length` to pairs: the log words of the premise, at most `cap`."""
     texts = documents.read_texts(set(pairs["docno"])).set_index("docno")
     lengths = compute_log_lengths(texts.loc[pairs["docno"], "premise"], cap)
     return pairs.assign(**{LENGTH_FEATURE: lengths})
@@ -229,8 +218,7 @@ def add_log_lengths(documents: DocumentStore, pairs: pd.DataFrame, cap: float) -
 def _get_member_scores(
     retrieval: Retrieval, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame
 ) -> np.ndarray:
-    """Compute a member's scores (N,) of N pairs; reuse those in its ranking if it adds candidates
-    to the pool."""
+    """Compute a member's scores (N,) of N pairs; reuse those in its ranking."""
     scores = np.full(len(pairs), np.nan)
     if adds_candidates and retrieval.input_run is None:
         ranking = retrieval.rank(stage)[[*PAIR_COLUMNS, "score"]]

@@ -71,8 +71,7 @@ class LatentIndexArtifact(Artifact[LatentIndex]):
 
 @dataclass(frozen=True)
 class LatentStage(NetworkStage):
-    """Retrieval from the whole collection with an inverted index of latent terms (SNRM);
-    `parameters` replace those of the checkpoint."""
+    """Retrieval with an inverted index of latent terms (SNRM), with other `parameters` if any."""
 
     version = 1
     family = "neural, first stage"

@@ -38,8 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TermIndexArtifact(Artifact[TermIndex]):
-    """The index of the collection's terms, or of those that an enrichment assigns to documents; of
-    no document if the collection is empty."""
+    """The index of the terms of a collection, which may be empty, or of an enrichment."""
 
     settings: IndexSettings
     enrichment: Enrichment | None
@@ -89,8 +88,7 @@ class LexicalStage(Stage):
         return () if self.enrichment is None else (self.enrichment,)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
-        """Load the parameters. Raises CheckpointError if they were tuned for an enrichment other
-        than this stage's."""
+        """Load the parameters; raise CheckpointError if they are for another enrichment."""
         if self.parameters is not None:
             return self.parameters
         parameters = checkpoints.load_config(self.checkpoint, LexicalParameters)
@@ -145,8 +143,7 @@ class LexicalStage(Stage):
         return scores.to_numpy()
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down by term; with an enrichment, include the document's token weights or
-        components."""
+        """Break the score down by term; with an enrichment, add token weights or components."""
         collection = retrieval.collection
         text = retrieval.get_query(qid)
         query = self.build_query(collection, text)
@@ -172,8 +169,7 @@ class LexicalStage(Stage):
         return self.load_checkpoint(checkpoints).describe()
 
     def build_query(self, collection: Collection, text: str) -> Query:
-        """Build the weighted query of a topic title, expanded if the parameters include query
-        expansion."""
+        """Build the weighted query of a topic title, with expansion if parameters have it."""
         parameters = self.load_checkpoint(collection.session.checkpoints)
         index = self.get_index(collection)
         return index.parse_query(text, parameters.model, parameters.expansion)
@@ -210,8 +206,7 @@ class LexicalStage(Stage):
     def _compute_contributions(
         self, collection: Collection, query: Query, docnos: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray, Statistics]:
-        """Compute the contributions and frequencies (terms, documents) of a query's terms, and
-        their collection statistics."""
+        """Compute contributions and frequencies (terms, documents), and statistics."""
         model = self.load_checkpoint(collection.session.checkpoints).model
         counts = self.count_terms(collection, docnos)
         frequencies = [[count[term] for count in counts] for term in query]

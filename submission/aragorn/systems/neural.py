@@ -63,8 +63,7 @@ class NetworkStage(Stage):
         )
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down into the network's contributions, e.g. by kernel, query term or
-        latent term."""
+        """Break the score down into the network's contributions, e.g. by kernel."""
         from aragorn.inference.pair_explanation import explain_pair
 
         checkpoint = self.load_checkpoint(retrieval.session.checkpoints)

@@ -32,8 +32,7 @@ SCORE_GAP = 1.0
 
 
 class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """Weighted sum of z-scores over a topic's top documents: score = z(relevance) + weight ·
-    z(quality)."""
+    """Score of a topic's top documents: z(relevance) + weight · z(quality)."""
 
     version: str  # version of the code that fitted it
     # number of re-ranked documents
@@ -46,8 +45,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def format_formula(self) -> str:
-        """Return the score formula as text, in which z denotes the z-score over the top
-        documents."""
+        """Return the score formula as text."""
         return (
             f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a "
             "topic"
@@ -56,15 +54,13 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
     def compute_contributions(
         self, relevance: np.ndarray, quality: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the contributions (n,) of relevance and quality to the scores of a topic's top
-        documents."""
+        """Compute the contributions (n,) of relevance and quality to top documents."""
         return compute_z_scores(relevance, relevance), self.weight * compute_z_scores(
             quality, quality
         )
 
     def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
-        """Compute a topic's document scores (N,) from relevance (N,), descending, and the quality
-        (n,) of the top documents.
+        """Compute scores (N,) from relevance (N,), descending, and the top's quality (n,).
 
         Documents below the top keep their order and score differences.
         """
@@ -77,8 +73,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
 @dataclass(frozen=True)
 class QualityRerankingStage(Stage):
-    """Re-ranking of a stage's top documents by relevance and quality scores; documents ranked lower
-    keep their order."""
+    """Re-ranking of a stage's top documents by relevance and quality; others keep their order."""
 
     version = 1
     family = "quality re-ranking"
@@ -96,18 +91,15 @@ class QualityRerankingStage(Stage):
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank documents; an input run is first ranked by relevance, then its top documents are
-        re-ranked."""
+        """Rank documents; of an input run, the top is that by relevance."""
         return self.search(retrieval)
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank all documents of the relevance stage; documents with equal scores keep their
-        order."""
+        """Rank all documents of the relevance stage, keeping the order of ties."""
         return rank_by_score_stable(self._get_scored_ranking(retrieval), retrieval.topics)
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document missing from the topic's relevance ranking scores below all
-        documents in it."""
+        """Score pairs; a document outside the relevance ranking scores below all in it."""
         scored_ranking = self._get_scored_ranking(retrieval)
         known_scores = pairs[["qid", "docno"]].merge(
             scored_ranking, on=["qid", "docno"], how="left"
@@ -119,8 +111,7 @@ class QualityRerankingStage(Stage):
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down into relevance and quality, with the score change for each omitted
-        subword (occlusion)."""
+        """Break the score down into relevance and quality, with occlusions of the latter."""
         interpolation = self.load_checkpoint(retrieval.session.checkpoints)
         scored_ranking = self._get_scored_ranking(retrieval)
         top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
@@ -161,8 +152,7 @@ class QualityRerankingStage(Stage):
         return {"reranks": get_name(self.relevance)}
 
     def _get_scored_ranking(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Return `qid docno relevance quality score` in relevance order, computed once; quality is
-        NaN below the top."""
+        """Return `qid docno relevance quality score`; below the top, quality is NaN."""
         return retrieval.once(self, "scored", lambda: self._compute_scores(retrieval))
 
     def _compute_scores(self, retrieval: Retrieval) -> pd.DataFrame:

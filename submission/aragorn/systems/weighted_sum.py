@@ -37,8 +37,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     maximum: Bounded | None = None
 
     def min_max_scale(self, scores: np.ndarray) -> np.ndarray:
-        """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25), clipping scores
-        outside it."""
+        """Scale scores to [0, 1] by the fitted range, clipped (Entezari 2020, eq. 3.25)."""
         assert self.minimum is not None
         assert self.maximum is not None
         width = self.maximum - self.minimum
@@ -66,12 +65,7 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
     length: LengthFeature | None = None
 
     def __post_init__(self) -> None:
-        """Validate the members.
-
-        Raises:
-            ValueError: If names are not unique, no member adds documents to the pool, or the
-                members' ranges or the length feature do not fit the normaliser.
-        """
+        """Raise ValueError if names repeat, the pool is empty, or the normaliser does not fit."""
         names = [member.name for member in self.members]
         if len({*names, LENGTH_FEATURE}) <= len(names):
             raise ValueError(
@@ -123,8 +117,7 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         return f"the members' scores{length}"
 
     def format_formula(self) -> str:
-        """Return the score formula as text, in which z denotes the z-score over the topic's pool,
-        and minmax the score scaled to [0, 1] by the fitted range."""
+        """Return the formula as text; z and minmax stand for the normalised scores."""
         function = "z" if self.normaliser == "z_score" else "minmax"
         return f"{self.intercept:.3f}" + "".join(
             f" {weight:+.3f} {function}({name})" for name, weight in self.weights.items()
@@ -133,31 +126,26 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
     def normalise(self, features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
         """Normalise raw features; return arrays (rows,) by feature name.
 
-        Args:
-            features: `qid docno FEATURE…`; with min_max, NaN for documents that a member does not
-                rank.
-            pool: The topics' pools, `qid docno FEATURE…`.
+        `features` and `pool` are frames `qid docno FEATURE…`; with min_max, features are NaN for
+        documents that a member does not rank.
         """
         if self.normaliser == "z_score":
             return standardise_by_topic(features, pool)
         return self.min_max_scale({name: features[name].to_numpy(float) for name in self.weights})
 
     def min_max_scale(self, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Scale members' scores, arrays of any shape by name, by their fitted ranges; NaN becomes
-        0."""
+        """Scale members' scores, arrays by name, by their fitted ranges; NaN becomes 0."""
         return {
             member.name: np.nan_to_num(member.min_max_scale(scores[member.name].astype(float)))
             for member in self.members
         }
 
     def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Compute each feature's contribution to document scores, by feature name; `features` are
-        normalised."""
+        """Compute the contributions of normalised features by name."""
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
     def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Compute document scores from normalised features, adding contributions to the intercept
-        in a fixed order."""
+        """Compute scores from normalised features, summed in a fixed order."""
         # A matrix product may round equal rows differently.
         return np.asarray(
             sum(self.compute_contributions(features).values(), start=np.float64(self.intercept))
@@ -165,8 +153,7 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
 
 
 def merge_scores(pairs: pd.DataFrame, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Add to pairs `qid docno` a column of scores per ranking `qid docno score`, by name; NaN for
-    documents that it does not contain."""
+    """Add to pairs `qid docno` a column of scores per ranking; NaN for other documents."""
     for name, ranking in rankings.items():
         scores = ranking[[*PAIR_COLUMNS, "score"]].rename(columns={"score": name})
         pairs = pairs.merge(scores, on=PAIR_COLUMNS, how="left")
@@ -174,11 +161,9 @@ def merge_scores(pairs: pd.DataFrame, rankings: Mapping[str, pd.DataFrame]) -> p
 
 
 def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Standardise features by their mean and standard deviation over the topic's pool; return
-    arrays (rows,) by feature name.
+    """Standardise features over the topic's pool; return arrays (rows,) by feature name.
 
-    Both tables contain `qid docno` and one column per feature. A feature is 0 if it is constant
-    over the pool or the pool is empty.
+    Both frames are `qid docno FEATURE…`. A feature is 0 if it is constant or the pool is empty.
     """
     standardised_features = {
         name: np.zeros(len(features)) for name in features.columns.drop(PAIR_COLUMNS)
@@ -194,14 +179,12 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
 
 
 def compute_log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
-    """Compute the natural logarithm (N,) of each text's word count, limited to `cap`; 0 for empty
-    texts."""
+    """Compute the natural logarithms (N,) of word counts, at most `cap`; 0 for empty texts."""
     return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)
 
 
 def compute_z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Standardise values (N,) by mean and standard deviation of the pool's values `reference` (M,);
-    0 if the pool is constant.
+    """Standardise values (N,) by the pool's values `reference` (M,); 0 if those are constant.
 
     The order of the pool does not affect rounding.
     """

@@ -28,8 +28,7 @@ _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """Return one text per document, with the selected fields; a TIREx text, stored in both fields,
-    is not repeated."""
+    """Return one text per document; a TIREx text, stored in both fields, is not repeated."""
     if fields == "premise":
         return documents["premise"].tolist()
     rows = zip(documents["conclusion"], documents["premise"], strict=True)
@@ -40,11 +39,10 @@ def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:
-    """Split texts at ASCII whitespace and punctuation into UTF-8 tokens, with END_OF_TEXT after
-    each text.
+    """Split texts into lower-cased UTF-8 tokens, with END_OF_TEXT after each text.
 
-    ASCII letters are lower-cased. `TermAnalyser` analyses each distinct token only once, which
-    makes indexing fast.
+    The separators are ASCII whitespace and punctuation. `TermAnalyser` analyses each distinct token
+    only once, which makes indexing fast.
     """
     utf8_texts = b"".join(
         text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts
@@ -53,8 +51,7 @@ def split_tokens(texts: Sequence[str]) -> list[bytes]:
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
-    """Cached mapping from the tokens of `split_tokens` to the index terms of their words (usually
-    one; none for a stop word)."""
+    """Cached mapping from tokens of `split_tokens` to index terms; a stop word has none."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         super().__init__({END_OF_TEXT: ()})

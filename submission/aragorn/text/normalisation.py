@@ -19,8 +19,7 @@ JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 
 
 def sanitise(text: str) -> str:
-    """Replace each whitespace character with a space, and each invisible one, except JOINERS, with
-    U+FFFD."""
+    """Replace whitespace with spaces, and invisible characters, except JOINERS, with U+FFFD."""
     return text if text.isprintable() else "".join(map(_sanitise_character, text))
 
 
@@ -66,8 +65,7 @@ T = TypeVar("T")
 
 
 class _PunctuationTranslation(dict[int, str | int]):
-    """Lazily filled table for str.translate that applies `replace` to punctuation marks and
-    symbols."""
+    """Lazily filled table that applies `replace` to punctuation marks and symbols."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
@@ -82,8 +80,7 @@ class _PunctuationTranslation(dict[int, str | int]):
 
 
 def _name_punctuation(character: str) -> str:
-    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants get the
-    name of the ASCII mark."""
+    """Return the Unicode name of a mark, e.g. <comma>; that of ASCII for typographic ones."""
     name = unicodedata.name(character.translate(_TYPOGRAPHIC_TO_ASCII), "symbol")
     return f" <{NON_LETTERS.sub('_', name.lower())}> "
 
@@ -96,8 +93,7 @@ _NAME_PUNCTUATION = _PunctuationTranslation(_name_punctuation)
 
 
 def normalise(text: str) -> str:
-    """Normalise a conclusion or topic title: lower-cased, without punctuation and stop words, not
-    stemmed.
+    """Normalise a conclusion or topic title: lower-cased, without punctuation and stop words.
 
     Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols are replaced
     with spaces. If no term remains ("To be or not to be?"), the lower-cased text is returned.
@@ -131,8 +127,7 @@ def tokenise_premise(text: str) -> list[str]:
 def tokenise_prefix(text: str, max_tokens: int, tokenise: Callable[[str], list[T]]) -> list[T]:
     """Return the first `max_tokens` tokens of a text without tokenising all of a long text.
 
-    For a prefix of the text that ends at whitespace, `tokenise` must return a prefix of the tokens
-    of the text.
+    For a prefix that ends at whitespace, `tokenise` must return a prefix of all tokens.
     """
     size = 8 * max_tokens  # characters; about 6 per English token
     while whitespace := WHITESPACE.search(text, size):
@@ -164,8 +159,7 @@ def list_combining_characters() -> str:
 
 
 def normalise_unicode(text: str) -> str:
-    """Return a text in NFC, without invisible characters and with full-width characters converted
-    to ASCII."""
+    """Return a text in NFC, without invisible characters, and full-width ones as ASCII."""
     return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TRANSLATION))
 
 

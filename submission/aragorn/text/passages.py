@@ -40,8 +40,7 @@ class Passage:
 
 
 class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
-    """Tokeniser that splits a text into passages of at most `max_words` words, truncated to
-    `max_pieces` subwords."""
+    """Tokeniser of passages of at most `max_words` words, truncated to `max_pieces` subwords."""
 
     def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
         super().__init__(tokenizer)
@@ -50,8 +49,7 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a passage tokeniser with the tokenizer in a directory and the maximum passage
-        lengths in a network's Config."""
+        """Load a tokeniser with the passage lengths in a network's Config."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:
@@ -83,8 +81,7 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
 
 
 def split_passages(text: str, max_words: int) -> list[str]:
-    """Split a text into passages of whole sentences with at most `max_words` words; overlong
-    sentences are split."""
+    """Split a text into passages of whole sentences with at most `max_words` words."""
     spans = [match.span() for match in WORD.finditer(text)]
     sentence_starts = {match.end() for match in SENTENCE_END.finditer(text)}
     slices = find_passages(spans, max_words, lambda end: spans[end][0] in sentence_starts)
@@ -118,8 +115,7 @@ def find_passages(
 
 
 def iter_sentences(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, end and word count of each sentence, or of each chunk of `max_words` words of an
-    overlong sentence."""
+    """Yield start, end and word count of each sentence, or of each chunk of `max_words` words."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in pairwise([0, *ends, len(text)]):
         words = [match.span() for match in WORD.finditer(text, start, end)]

@@ -80,8 +80,7 @@ def _apply_step_5(word: str) -> str:
 
 
 def _classify(word: str) -> str:
-    """Return "c" for each consonant of a word and "v" for each vowel; y is a vowel after a
-    consonant."""
+    """Return "c" for each consonant and "v" for each vowel; y is a vowel after a consonant."""
     kinds = ""
     for letter in word:
         is_vowel = letter in "aeiou" or (letter == "y" and kinds.endswith("c"))
@@ -95,6 +94,5 @@ def _measure(word: str) -> int:
 
 
 def _ends_in_short_syllable(word: str) -> bool:
-    """Return whether a word ends in consonant, vowel, consonant other than w, x, y (Porter's
-    *o)."""
+    """Return whether a word ends in Porter's *o: consonant, vowel, consonant but w, x, y."""
     return _classify(word).endswith("cvc") and word[-1] not in "wxy"

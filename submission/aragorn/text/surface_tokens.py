@@ -53,8 +53,7 @@ class SurfaceTokeniser:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a tokeniser with the vocabulary in a directory and the maximum passage length in a
-        network's Config."""
+        """Load a tokeniser with the passage length in a network's Config."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits_embedding(self, row_count: int) -> bool:
@@ -83,8 +82,7 @@ class SurfaceTokeniser:
 
 
 def find_token_spans(text: str) -> list[Span]:
-    """Return the spans of a text's tokens: runs of letters and digits, and single punctuation
-    marks."""
+    """Return the spans of runs of letters and digits, and of single punctuation marks."""
     return [match.span() for match in _TOKEN.finditer(text)]
 
 
@@ -94,8 +92,7 @@ def normalise_token(token: str) -> str:
 
 
 def encode_characters(token: str) -> list[int]:
-    """Return the ids of a token's characters, truncated, or padded on both sides, to
-    CHARACTERS_PER_TOKEN."""
+    """Return a token's character ids, truncated or padded on both sides."""
     ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in token[:CHARACTERS_PER_TOKEN]]
     left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
     return (

@@ -19,8 +19,7 @@ VERSION = 1  # of token ids
 
 @dataclass(frozen=True)
 class MaxLengths:
-    """Maximum numbers of words or subwords of query and premise (Entezari 2020: 10 and 100
-    words)."""
+    """Maximum numbers of words or subwords (Entezari 2020: 10 and 100 words)."""
 
     query: Length = 10
     premise: Length = 100
@@ -107,8 +106,7 @@ class WordTokeniser(Tokeniser):
 
 
 class BaseWordPieceTokeniser:
-    """Base class of tokenisers that split texts into subwords, without special tokens, which the
-    networks add.
+    """Base class of tokenisers of subwords, without special tokens, which the networks add.
 
     "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
     """
@@ -130,8 +128,7 @@ class BaseWordPieceTokeniser:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Load a tokenizer from tokenizer.json in a directory; raise ValueError if the file is
-    malformed."""
+    """Load tokenizer.json from a directory; raise ValueError if it is malformed."""
     text = (directory / BaseWordPieceTokeniser.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)

@@ -29,8 +29,7 @@ class Vocabulary:
             )
 
     def __len__(self) -> int:
-        """Return the number of ids, including those for padding and unknown words: the rows of an
-        embedding table."""
+        """Return the number of ids, with padding and unknown words: rows of an embedding."""
         return len(self.terms) + FIRST_TERM_ID
 
     def get_ids(self, words: Iterable[str]) -> list[int]:

@@ -24,8 +24,7 @@ HIDDEN = 5
 
 
 class CEDRDRMM(BERTRanker):
-    """Sum over all 20 query positions, including padding, of a feed-forward network over histograms
-    and [CLS]."""
+    """Sum over all 20 query positions of a feed-forward network of histograms and [CLS]."""
 
     version = 1
 
@@ -47,15 +46,13 @@ class CEDRDRMM(BERTRanker):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs: Σ W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2
-        over query positions."""
+        """Compute scores (B,): Σ W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
         return self.compute_contributions(query, query_mask, document, document_mask).sum(1)
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by query subword; the contributions of padding positions are
-        summed."""
+        """Break the score down by query subword, and one contribution of all padding."""
         [values] = self.compute_contributions(query, query_mask, document, document_mask)
         length = int(query_mask.sum())
         rows = [

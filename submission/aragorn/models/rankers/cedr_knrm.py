@@ -28,8 +28,7 @@ class CEDRKNRM(BERTRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder, the dropout before the linear layer, and the units of the
-        hidden layer; 0: none."""
+        """Configuration of the encoder, the dropout, and the hidden units; 0: no such layer."""
 
         dropout: Share = 0.2
         hidden: OptionalWidth = 0
@@ -46,8 +45,7 @@ class CEDRKNRM(BERTRanker):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs: w · f + b or w · ReLU(W f + b1) + b; f = [features,
-        kernel by kernel; CLS]."""
+        """Compute scores (B,): w · f + b or w · ReLU(W f + b1) + b; f = [kernel features; CLS]."""
         pairs = self.encoder(query, query_mask, document, document_mask)
         # (B, L, K)
         kernel_features = self.compute_kernel_features(pairs, query_mask, document_mask)[1].sum(2)
@@ -58,8 +56,7 @@ class CEDRKNRM(BERTRanker):
     def compute_kernel_features(
         self, pairs: EncodedPairs, query_mask: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute similarities (B, L, Q, D) and each query position's kernel features (B, L, Q,
-        K)."""
+        """Compute similarities (B, L, Q, D) and features of query positions (B, L, Q, K)."""
         similarity = cosine(pairs.query, pairs.document)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
         # as in the authors' code: 0 for empty documents
@@ -88,8 +85,7 @@ class CEDRKNRM(BERTRanker):
         return Explanation(score, rows, caveat=ENCODER_CAVEAT)
 
     def _linearise(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights (F,) and the bias with which features (F,) give the score; ReLU units
-        are linear around them."""
+        """Return weights (F,) and bias of features (F,), around which ReLU units are linear."""
         if not self.output:
             return self.linear.weight[0], self.linear.bias[0]
         unit_weights = self.output.weight[0] * (self.linear(features) > 0)

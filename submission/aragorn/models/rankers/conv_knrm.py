@@ -38,8 +38,7 @@ class ConvKNRM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` counts embedding rows, including those of
-        padding and unknown words."""
+        """Configuration of the network; `vocabulary` counts embedding rows."""
 
         vocabulary: Rows
         dimensions: Width = 300
@@ -60,8 +59,7 @@ class ConvKNRM(TopicRanker):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the kernel features
-        phi of all n-gram pairs."""
+        """Compute scores (B,) in (-1, 1): tanh(w · phi + b) of n-gram pairs' kernel features."""
         queries = self.compute_ngrams(query, query_mask)
         documents = self.compute_ngrams(document, document_mask)
         return self.score_features(
@@ -82,8 +80,7 @@ class ConvKNRM(TopicRanker):
     def score_topic(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of documents (B, D) for one query (1, Q), convolving each
-        distinct document word once."""
+        """Compute the scores (B,) of documents (B, D) for a query (1, Q), each word once."""
         queries = self.compute_ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])
@@ -115,18 +112,13 @@ class ConvKNRM(TopicRanker):
         )
 
     def score_features(self, features: list[Tensor]) -> Tensor:
-        """Compute the scores (B,) of pairs from the features (B, K) of the nine pairs of n-gram
-        lengths."""
+        """Compute the scores (B,) from the features (B, K) of the pairs of n-gram lengths."""
         return torch.squeeze(self.linear(self.dropout(torch.cat(features, dim=1))), -1).tanh()
 
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score before tanh down by pair of n-gram lengths, kernel and query n-gram, plus
-        bias.
-
-        Positions are those of an n-gram's first word.
-        """
+        """Break the score before tanh down by n-gram lengths, kernel, query n-gram; plus bias."""
         queries = self.compute_ngrams(query, query_mask)
         documents = self.compute_ngrams(document, document_mask)
         rows = [Row(self.linear.bias.item(), "bias")]
@@ -140,8 +132,7 @@ class ConvKNRM(TopicRanker):
         return Explanation(score, rows, activation=math.tanh)
 
     def compute_ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
-        """Compute, by window h, the n-gram vectors (B, L - h + 1, C) and the mask (B, L - h + 1) of
-        n-grams of known words."""
+        """Compute, by window h, n-gram vectors (B, L - h + 1, C) and mask (B, L - h + 1)."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
         is_known = functional.pad(get_known_mask(ids, mask), (0, padding))
         ids = functional.pad(ids, (0, padding))

@@ -42,8 +42,7 @@ class DRMM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` counts embedding rows, including those of
-        padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows.
 
         `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all
         inputs would be -11.5, which saturates tanh and prevents learning.
@@ -69,16 +68,14 @@ class DRMM(TopicRanker):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs, in (-1, 1): Σ gate · match over query terms (Entezari
-        2020, eq. 3.7 and 3.6)."""
+        """Compute scores (B,) in (-1, 1): Σ gate · match (Entezari 2020, eq. 3.7 and 3.6)."""
         gate, match, _ = self.compute_gates_and_matches(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
     def prepare_queries(
         self, queries: Tensor
     ) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the bin of each query term's similarity to each vocabulary word; scoring only
-        looks bins up.
+        """Precompute the bin of each query term's similarity to each vocabulary word.
 
         A document of D words fills at most D bins, so the first layer sums only those bins' weight
         rows. Each document position contributes its bin's input, ln(count + c) - ln c, divided by
@@ -129,8 +126,7 @@ class DRMM(TopicRanker):
     def compute_gates_and_matches(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute gates (B, Q), 0 for unknown words and padding; match scores (B, Q); and
-        similarities (B, Q, D)."""
+        """Compute gates (B, Q), match scores (B, Q) and similarities (B, Q, D)."""
         similarity = self.compute_similarity(query, document)
         is_known = get_known_mask(document, document_mask)[:, None]
         config = self.config
@@ -146,8 +142,7 @@ class DRMM(TopicRanker):
     def compute_similarity(self, query: Tensor, document: Tensor) -> Tensor:
         """Compute cosine similarities (…, Q, D) of words (…, Q) and (…, D) in float64.
 
-        In float32, rounding depends on batch and machine, and could move a similarity across a bin
-        edge.
+        In float32, rounding depends on the machine, and could move a similarity across a bin edge.
         """
         return cosine(self.embedding(query).double(), self.embedding(document).double())
 
@@ -157,8 +152,7 @@ class DRMM(TopicRanker):
         return torch.squeeze(self.fc3(self.dropout(self.fc2(hidden).tanh())), -1).tanh()
 
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
-        """Compute the gates (B, Q): a softmax over the query's known words, 0 for unknown words and
-        padding."""
+        """Compute gates (B, Q): a softmax over known words; 0 for unknown words and padding."""
         vectors = self.embedding(query)
         is_known = get_known_mask(query, query_mask)
         gate: Tensor = (
@@ -172,8 +166,7 @@ class DRMM(TopicRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by query term; a term's match score is not a sum over histogram
-        bins."""
+        """Break the score down by query term; match scores are not sums over histogram bins."""
         (gate,), (match,), (similarity,) = self.compute_gates_and_matches(
             query, query_mask, document, document_mask
         )

@@ -24,8 +24,7 @@ from aragorn.models.ranker import SiameseRanker
 
 
 class GRU(SiameseRanker):
-    """A linear layer over the mean hidden states of a bidirectional GRU that query and document
-    share."""
+    """A linear layer over the mean hidden states of a bidirectional GRU."""
 
     version = 1
 
@@ -33,8 +32,7 @@ class GRU(SiameseRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` counts embedding rows, including those of
-        padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows.
 
         `interaction`: the linear layer also reads |d - q| and d · q (Conneau et al. 2017). Without
         it (Entezari 2020), the topic does not affect the ranking.
@@ -61,8 +59,7 @@ class GRU(SiameseRanker):
                 weights.fill_(value)
 
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
-        """Compute the scores (B,) of vectors: w · [d; q] + b, or with `interaction` w · [d; q; |d -
-        q|; d · q] + b."""
+        """Compute the scores (B,) of vectors: w · [d; q] + b, or w · [d; q; |d - q|; d · q] + b."""
         return torch.squeeze(
             self.linear(
                 self.dropout(torch.cat([*self._compute_features(query, document).values()], dim=1))
@@ -73,8 +70,7 @@ class GRU(SiameseRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by document, query and (with `interaction`) joint features, plus
-        bias."""
+        """Break the score down by document, query and joint features, plus bias."""
         features = self._compute_features(
             self.encode(query, query_mask), self.encode(document, document_mask)
         )
@@ -98,8 +94,7 @@ class GRU(SiameseRanker):
         return features
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as the means (B, 2H) of the hidden states of known words; zero if no word is
-        known."""
+        """Encode texts as the means (B, 2H) of known words' hidden states; 0 without any."""
         is_known = get_known_mask(ids, mask)  # (B, L)
         # (B, L, E)
         vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(

@@ -31,8 +31,7 @@ class KNRM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` counts embedding rows, including those of
-        padding and unknown words."""
+        """Configuration of the network; `vocabulary` counts embedding rows."""
 
         vocabulary: Rows
         dimensions: Width = 300
@@ -49,8 +48,7 @@ class KNRM(TopicRanker):
     def forward(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the kernel features
-        phi."""
+        """Compute scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) of kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
         masks = get_known_mask(query, query_mask), get_known_mask(document, document_mask)
         return self.score_features(self.pooling.pool(similarity, *masks))
@@ -58,8 +56,7 @@ class KNRM(TopicRanker):
     def prepare_queries(
         self, queries: Tensor
     ) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the similarity of each query word to each vocabulary word; scoring only looks
-        similarities up.
+        """Precompute the similarity of each query word to each vocabulary word.
 
         Kernel values are computed once per distinct word of a batch, and summed over each document.
         """

@@ -26,8 +26,7 @@ LATENT_TERM_BATCH = 250  # latent terms per batch at inference; 60 MB for 12,000
 
 
 class SNRM(LatentRanker):
-    """A feed-forward ReLU network over a text's 5-grams; its outputs are summed and divided by a
-    power of the 5-gram count."""
+    """A ReLU network over 5-grams; outputs are summed and divided by a power of their count."""
 
     version = 1
 
@@ -35,8 +34,7 @@ class SNRM(LatentRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` counts embedding rows, including those of
-        padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows.
 
         `padded`: Texts are zero-padded so that each word is the centre of a window, as in the
         authors' code; otherwise windows lie inside the text (Entezari 2020, eq. 3.17). `length`:
@@ -62,18 +60,15 @@ class SNRM(LatentRanker):
         )
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of
-        the window count.
+        """Encode texts as latent vectors (B, latent); that of an empty text is zero.
 
-        Without `padded`, texts of fewer than 5 words are zero-padded to one window. The vector of
-        an empty text is zero.
+        Without `padded`, texts of fewer than 5 words are zero-padded to one window.
         """
         total = self.compute_activations(ids, mask).sum(2)
         return torch.div(total, self._count_windows(mask).to(total.dtype) ** self.config.length)
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode a batch; without hidden layers, convolve each distinct word once. Gradients equal
-        those of `encode`."""
+        """Encode as `encode` does; without hidden layers, convolve each distinct word once."""
         filters, *hidden_weights = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
         if hidden_weights:
             batches = zip(torch.split(ids, TEXT_BATCH), torch.split(mask, TEXT_BATCH), strict=True)
@@ -99,8 +94,7 @@ class SNRM(LatentRanker):
         return torch.cat(totals, dim=1)
 
     def compute_activations(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute the activations (B, latent, W) of each window; 0 for windows past the text's
-        end."""
+        """Compute the activations (B, latent, W) of windows; 0 past the text's end."""
         vectors = self.embedding(ids) * get_known_mask(ids, mask).unsqueeze(-1)  # (B, L, E)
         values = self._pad_for_windows(vectors.transpose(1, 2))  # (B, E, ·)
         for layer in self.layers:
@@ -110,8 +104,7 @@ class SNRM(LatentRanker):
         return values * is_window.unsqueeze(1)
 
     def _pad_for_windows(self, texts: Tensor) -> Tensor:
-        """Zero-pad the last axis of texts (…, L) on both sides if `padded`, else at the end to at
-        least one window."""
+        """Zero-pad texts (…, L) on both sides if `padded`, else to at least one window."""
         if self.config.padded:
             return functional.pad(texts, (HALF_WINDOW, HALF_WINDOW))
         return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
@@ -124,10 +117,9 @@ class SNRM(LatentRanker):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Break the score down by latent term.
+        """Break the score down by latent term, with the positions of its highest activations.
 
-        Positions are those of the windows with the highest activations: their centre if `padded`,
-        else their start.
+        A window's position is its centre if `padded`, else its start.
         """
         query_vector = self.encode(query, query_mask)[0]  # (latent,)
         document_vector = self.encode(document, document_mask)[0]
@@ -160,11 +152,8 @@ class _WeightedActivationSum(torch.autograd.Function):
     def forward(ctx: Any, products: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
         """Compute the sums (B, C).
 
-        Args:
-            ctx: Context of autograd.
-            products: (R, C), products of distinct words with the weights of each window position.
-            rows: (B, W, h), rows of the products that each window sums.
-            weights: (B, W), weights of the windows.
+        `products` (R, C) are those of distinct words with the weights of each window position,
+        `rows` (B, W, h) those that each window sums, `weights` (B, W) those of the windows.
         """
         sums = []
         positive_indices = []
@@ -204,8 +193,7 @@ class _WeightedActivationSum(torch.autograd.Function):
 
 
 def _iter_batches(rows: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of rows (b, W, h) and weights (b, W), trimmed to the longest text of the
-    batch."""
+    """Yield batches of rows (b, W, h) and weights (b, W), trimmed to their longest text."""
     for batch, batch_weights in zip(
         torch.split(rows, TEXT_BATCH), torch.split(weights, TEXT_BATCH), strict=True
     ):

@@ -16,8 +16,7 @@ from aragorn.models.transformer import EncoderConfig
 
 
 class TFRBERT(CLSRanker):
-    """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's
-    chunks."""
+    """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document."""
 
     version = 1
 
@@ -38,8 +37,7 @@ class TFRBERT(CLSRanker):
     def pool(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the pooler's output (B, E), tanh(W · [CLS] + b); without `config.topic`, the
-        query is ignored."""
+        """Compute tanh(W · [CLS] + b) (B, E); without `config.topic`, the query is ignored."""
         if not self.config.topic:
             query = query[:, :0]
             query_mask = query_mask[:, :0]

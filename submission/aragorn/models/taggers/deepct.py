@@ -32,8 +32,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder, of the passages that it reads and of the word
-        frequencies."""
+        """Configuration of the encoder, the passages and the word frequencies."""
 
         words: Length = 220  # maximum number of words per passage
         pieces: Length = 320  # maximum number of subwords per passage
@@ -41,11 +40,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
         dropout: Share = 0.1
 
     def __init__(self, config: Config) -> None:
-        """Build the network.
-
-        Raises:
-            ValueError: If `pieces` is less than 1 or exceeds the encoder's maximum text length.
-        """
+        """Build the network; raise ValueError if `pieces` does not fit the encoder."""
         super().__init__(config)
         max_length = config.bert["max_position_embeddings"] - 2
         if not 0 < config.pieces <= max_length:
@@ -59,8 +54,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; undefined
-        for padding."""
+        """Compute subword weights (B, T) from ids (B, T) int64 and mask (B, T) bool."""
         vectors, _ = self.encoder(ids, mask)  # (B, 1 + T + 1, E)
         return torch.squeeze(self.linear(self.dropout(vectors[:, 1:-1])), -1)
 
@@ -95,8 +89,7 @@ class DeepCT(BERTNetwork, Tagger[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute word frequencies: a word's maximum weight times the scale, rounded half to even;
-    words with 0 are omitted."""
+    """Compute max weight · scale of each word, rounded half to even; words with 0 are omitted."""
     max_weights: dict[str, float] = {}
     for word in passage:
         max_weights[word.surface] = max(word.weight, max_weights.get(word.surface, 0.0))

@@ -47,8 +47,7 @@ class CRF(nn.Module):
     """
 
     def __init__(self, tag_count: int) -> None:
-        """Create transitions between `tag_count` tags; transitions to the start or between tags and
-        padding are forbidden."""
+        """Create transitions between tags; those to the start, and of padding, are forbidden."""
         super().__init__()
         self.start = tag_count + 1
         transitions = torch.empty(tag_count + 2, tag_count + 2).normal_(-1, 0.1)
@@ -60,8 +59,7 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Find the best tags (B, L) int64 for emissions (B, L, S) by Viterbi decoding; padding gets
-        the padding state."""
+        """Find the best tags (B, L) int64 of emissions (B, L, S) by Viterbi decoding."""
         # (B, S), score of the best path that ends in each state
         score = emissions[:, 0] + self.transitions[:, self.start]
         identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
@@ -91,8 +89,7 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 class TARGER(Tagger[SurfacePassage]):
     """A CRF tagger whose bidirectional RNN reads word vectors and character-CNN features.
 
-    Each distinct word of a batch is encoded once, so that all its occurrences share their character
-    dropout.
+    Each distinct word of a batch is encoded once, with one character dropout.
     """
 
     version = 1
@@ -107,8 +104,7 @@ class TARGER(Tagger[SurfacePassage]):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` and `characters` count embedding rows, with
-        those for padding and unknown."""
+        """Configuration of the network; `vocabulary` and `characters` count embedding rows."""
 
         vocabulary: Rows
         tags: Names  # O, and B- and I- for each component; ids start at 1; none: a language model
@@ -125,12 +121,7 @@ class TARGER(Tagger[SurfacePassage]):
         longest: Length = 512  # maximum number of tokens per passage
 
     def __init__(self, config: Config) -> None:
-        """Build the network.
-
-        Raises:
-            ValueError: If `window` is less than 1 or exceeds the characters of a token, or if
-                `longest` is less than 1.
-        """
+        """Build the network; raise ValueError if `window` or `longest` is out of bounds."""
         super().__init__(config)
         if not 0 < config.window <= CHARACTERS_PER_TOKEN:
             raise ValueError(
@@ -186,8 +177,7 @@ class TARGER(Tagger[SurfacePassage]):
     def compute_word_frequencies(
         self, passages: Sequence[Sequence[TokenAnnotation]]
     ) -> Counter[str]:
-        """Count the words of a text's indexed tokens; tokens without whitespace between them are
-        joined into one word."""
+        """Count the words of indexed tokens; adjacent tokens are one word."""
         return Counter(word for passage in passages for word in join_adjacent(passage))
 
     def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
@@ -214,11 +204,8 @@ class TARGER(Tagger[SurfacePassage]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the forward and the backward RNN states, (B, L, H) each, in token order.
 
-        Args:
-            ids: (W,) int64, word ids of the distinct tokens.
-            characters: (W, 20) int64, character ids of the distinct tokens.
-            index: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
-            mask: (B, L) bool, true for tokens; at least one per passage.
+        `ids` (W,) int64 and `characters` (W, 20) int64 are of the distinct tokens, `index` (B, L)
+        int64 is each token's among them; `mask` (B, L) bool has at least one token per passage.
         """
         word_vectors = self.dropout(functional.embedding(index, self.embedding(ids)))  # (B, L, E)
         # (B, L, F · K)
@@ -230,8 +217,7 @@ class TARGER(Tagger[SurfacePassage]):
         return forward, gather_positions(backward, reversal)
 
     def encode_characters(self, characters: Tensor) -> Tensor:
-        """Compute features (W, F · K) of words given as character ids (W, 20): the maximum of each
-        filter over positions."""
+        """Compute features (W, F · K) of character ids (W, 20): each filter's maximum."""
         vectors = self.dropout(self.char_embedding(characters))  # (W, 20, F)
         # (F, K, window)
         weight = self.convolution.weight.view(vectors.shape[2], -1, self.config.window)
@@ -265,8 +251,7 @@ def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
 
 
 def _create_embedding(row_count: int, dimensions: int) -> nn.Embedding:
-    """Create embeddings as in Ma and Hovy: uniform with variance 1 / dimensions, zero for
-    padding."""
+    """Create embeddings as Ma and Hovy: uniform with variance 1 / dimensions, 0 for padding."""
     table = nn.Embedding(row_count, dimensions, padding_idx=PADDING_ID)
     bound = (3 / dimensions) ** 0.5
     with torch.no_grad():
