@@ -5,6 +5,11 @@ set -eu
 root=$(dirname "$(dirname "$(readlink -f -- "$0")")")
 if [ -e "$root/.installed" ]; then command -v python3; exit; fi  # in the image
 
+fail() {
+    echo "error: $1" >&2
+    exit 1
+}
+
 venv=$root/.venv
 python=$venv/bin/python
 torch=${ARAGORN_TORCH:-$([ -e /proc/driver/nvidia/version ] && echo cuda || echo cpu)}
@@ -16,10 +21,10 @@ for name in "$@"; do
     esac
 done
 
-fail() {
-    echo "error: $1" >&2
-    exit 1
-}
+for lock in $locks; do
+    [ -f "$root/$lock" ] ||
+        fail "no $lock; expected ARAGORN_TORCH=cpu or cuda, and extras among ray openvino pyterrier irds training tests"
+done
 
 # A copy of each lock in .venv shows that it is installed.
 copy_path() {
@@ -36,8 +41,7 @@ is_complete() {
     done
 }
 
-# Of the settings of pip, those of indexes, network and cache apply; others could redirect or break the installation. A
-# variable overrides a file.
+# Of the settings of pip, those of indexes, network and cache apply; others could redirect or break the installation.
 for name in $(env | sed -n 's/^\(PIP_[A-Z0-9_]*\)=.*/\1/p'); do
     case $name in
     PIP_*INDEX* | PIP_FIND_LINKS | PIP_*CERT | PIP_*PROXY | PIP_TRUSTED_HOST | PIP_KEYRING_PROVIDER) ;;
@@ -45,12 +49,24 @@ for name in $(env | sed -n 's/^\(PIP_[A-Z0-9_]*\)=.*/\1/p'); do
     *) unset "$name" ;;
     esac
 done
-export PIP_DRY_RUN=0 PIP_REQUIRE_VIRTUALENV=0 PIP_NO_BINARY=:none: PIP_ONLY_BINARY=:none:
 
-# Install into .venv, wherever the settings of pip and Python would install by default.
+# Print the settings of the same kinds in pip's configuration files as shell commands that set variables.
+print_file_settings() {
+    "$python" -I - << 'END'
+import ast, os, re, shlex, subprocess, sys
+
+NAMES = "INDEX|FIND_LINKS|CERT|PROXY|TRUSTED_HOST|KEYRING|TIMEOUT|RETRIES|CACHE_DIR"
+settings = subprocess.check_output([sys.executable, "-I", "-m", "pip", "config", "list"], text=True).splitlines()
+for section in ("global.", "install."):  # the last one that has a setting determines it
+    for key, value in (line.split("=", 1) for line in settings):
+        name = "PIP_" + key.removeprefix(section).replace("-", "_").upper()
+        if key.startswith(section) and re.search(NAMES, name) and name not in os.environ:
+            print(f"export {name}={shlex.quote(str(ast.literal_eval(value)))}")
+END
+}
+
 install() {
-    "$python" -I -m pip install --disable-pip-version-check --quiet --no-deps \
-        --no-user --target= --prefix="$venv" --root=/ "$@" >&2
+    "$python" -I -m pip install --disable-pip-version-check --quiet --no-deps "$@" >&2
 }
 
 # The lock of PyTorch for CPUs has the hash of the wheel for Python 3.11. PyPI lacks these wheels, but a mirror that pip is
@@ -82,6 +98,9 @@ if ! is_complete; then
         echo "Creating $venv" >&2
         python3 -m venv --clear "$venv" >&2 || fail "python3 -m venv failed; install the venv module (package python3-venv)"
     fi
+    settings=$(print_file_settings) || fail "cannot read the settings of pip; see \`pip config debug\`"
+    eval "$settings"
+    export PIP_CONFIG_FILE=/dev/null
     for lock in $locks; do
         copy=$(copy_path "$lock")
         ! cmp -s "$root/$lock" "$copy" || continue

@@ -71,7 +71,8 @@ def test_simultaneous_starts_install_once_whatever_pip_is_configured_for(project
     configuration = project.parent / "pip.conf"
     configuration.write_text(
         f"[global]\nrequire-virtualenv = true\n[install]\nuser = true\ntarget = {elsewhere}\n"
-        "dry-run = true\nno-binary = :all:\n"
+        "dry-run = true\nno-binary = :all:\nconstraint = /nowhere\nrequirement = /nowhere\n"
+        "editable = /nowhere\nplatform = win32\n"
     )
     flags = ("PIP_USER", "PIP_DRY_RUN", "PIP_VERSION", "PIP_REQUIRE_VIRTUALENV")
     settings = dict.fromkeys(flags, "1") | {"PIP_CONFIG_FILE": str(configuration)}
@@ -133,6 +134,15 @@ def test_other_files_in_the_place_of_the_environment_remain(kind, project):
     assert line.startswith(f"error: {venv} is ")
     assert line.endswith("virtual environment of this project; move it away")
     assert (venv.exists(), [*theirs.iterdir()]) == (True, [])
+
+
+@pytest.mark.parametrize(("torch", "extra"), [("rocm", "ray"), ("cpu", "rays")])
+def test_unknown_extras_are_refused_before_anything_is_installed(torch, extra, project):
+    (project / "requirements-ray.lock").touch()
+    code, out, log = install(project, extra, ARAGORN_TORCH=torch)
+    assert (code, out, (project / ".venv").exists()) == (1, "", False)
+    lock = f"requirements-{torch if torch == 'rocm' else extra}.lock"
+    assert log.startswith(f"error: no {lock}; expected ARAGORN_TORCH=cpu or cuda, and extras")
 
 
 def test_image_uses_its_own_python(project):

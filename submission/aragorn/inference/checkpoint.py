@@ -13,6 +13,7 @@ README.md           model card
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ VERSION = 1  # of the objects loaded from a checkpoint
 
 WEIGHTS_FILE = "model.safetensors"
 PROBE_FILE = "probe.json"
+MAX_ENCODER_TENSOR_SIZE = 2**28  # elements; the largest, XLM-R's embeddings, are fewer
 TOKENISER_FILES = ("vocabulary.txt", "tokenizer.json")
 PROBE_TEXTS_CHANGED = (
     "the stored probe texts differ from those of this version; retrain the network"
@@ -98,15 +100,28 @@ TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
 CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 
-class SkipInitialisation(TorchFunctionMode):
-    """A mode in which networks are built without initial weights, which a checkpoint replaces:
-    drawing BERT's is slow."""
+class StoredWeightsMode(TorchFunctionMode):
+    """A mode in which networks are built for stored weights: without initial weights, because
+    drawing BERT's is slow, and without tensors that are larger than any stored one."""
+
+    def __init__(self, max_size: int) -> None:
+        """Refuse tensors with more than `max_size` elements; raise ValueError for the first."""
+        super().__init__()
+        self.max_size = max_size
 
     def __torch_function__(
         self, function: Any, types: object, args: Any = (), kwargs: Any = None
     ) -> Any:
-        is_initialisation = getattr(function, "__module__", None) == nn.init.__name__
-        return kwargs["tensor"] if is_initialisation else function(*args, **(kwargs or {}))
+        if getattr(function, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"]
+        if function in (torch.empty, torch.zeros):
+            shape = args if isinstance(args[0], int) else args[0]
+            if math.prod(shape) > self.max_size:
+                raise ValueError(
+                    f"{CONFIG} describes a tensor of shape {tuple(shape)}, which {WEIGHTS_FILE} "
+                    "cannot contain"
+                )
+        return function(*args, **(kwargs or {}))
 
 
 class EncoderReference(msgspec.Struct):
@@ -160,9 +175,11 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
         with as_checkpoint_errors(directory):
             config = _read_config(directory)
-            with SkipInitialisation():
-                network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
+            max_stored_size = (directory / WEIGHTS_FILE).stat().st_size // 2  # in float16
+            max_size = MAX_ENCODER_TENSOR_SIZE if pretrained else max_stored_size
+            with StoredWeightsMode(max_size):
+                network, tokeniser = cls.build(directory, config)
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
             tensors = frozen_weights | safetensors.torch.load(
                 read_regular(directory / WEIGHTS_FILE)

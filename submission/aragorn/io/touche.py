@@ -209,7 +209,8 @@ def _parse_xml(file: Path) -> etree._Element:
 
 def _read_value(file: Path, topic: etree._Element, label: str, *names: str) -> str:
     """Return the only value of attributes and children with these names, or raise InputError."""
-    texts = [str(text) for name, text in topic.items() if etree.QName(name).localname in names]
+    attributes = (name for name in topic.keys() if etree.QName(name).localname in names)  # noqa: SIM118 no mapping
+    texts = [str(topic.get(name)) for name in attributes]
     children = [child for name in names for child in topic.iterchildren(f"{{*}}{name}")]
     texts += [str(child.xpath("string()")) for child in children]
     values = [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]

@@ -41,17 +41,15 @@ class ArgumentIndex:
             self._finalizer = weakref.finalize(self, stack.pop_all().close)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle or copy the index as its arguments and directory, unless it is temporary."""
-        if self._cache_dir is None:
-            raise TypeError(
-                "cannot pickle or copy an index in a temporary directory; pass cache_dir to index()"
-            )
+        """Pickle or copy the index as its arguments and directory; a copy of an index in a
+        temporary directory indexes the arguments again."""
         # documents of files are read again
         corpus = self._corpus
         arguments: Arguments = (
             corpus.paths[0].absolute() if isinstance(corpus, Dataset) else corpus.documents
         )
-        return LoadedSystem.index, (self._system, arguments, self._cache_dir.absolute())
+        directory = self._cache_dir and self._cache_dir.absolute()
+        return LoadedSystem.index, (self._system, arguments, directory)
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
         """Return at most `depth` top-ranked arguments for each query as `qid docno rank score`."""

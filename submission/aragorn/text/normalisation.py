@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from aragorn.paths import STOP_WORDS_FILE
@@ -36,6 +37,8 @@ DIGITS = re.compile(r"[0-9]+")
 APOSTROPHES = "'\u2018\u2019\u02bc\uff07"
 WHITESPACE = re.compile(r"\s")
 NON_LETTERS = re.compile(r"[^a-z]+")
+# 32 non-ASCII characters that may be combining marks, which are no word characters
+MANY_MARKS = re.compile(r"[\u0300-\U0001ffff](?<!\w)[\u0300-\U0001ffff]{31,}")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER_TOKEN = "<number>"  # replaces numbers that inflect cannot spell
 
@@ -160,7 +163,19 @@ def list_combining_characters() -> str:
 
 def normalise_unicode(text: str) -> str:
     """Return a text in NFC, without invisible characters, and full-width ones as ASCII."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TRANSLATION))
+    if text.isascii():
+        return text
+    text = MANY_MARKS.sub(_order_marks, text.translate(_TRANSLATION))
+    return unicodedata.normalize("NFC", text)
+
+
+def _order_marks(match: re.Match[str]) -> str:
+    """Return the characters with each sequence of combining marks in canonical order, which NFC
+    prescribes, too, but unicodedata takes quadratic time for."""
+    sequences = groupby(match[0], key=lambda character: unicodedata.combining(character) > 0)
+    return "".join(
+        chain.from_iterable(sorted(group, key=unicodedata.combining) for _, group in sequences)
+    )
 
 
 @cache

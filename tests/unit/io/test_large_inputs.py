@@ -1,4 +1,4 @@
-"""Tests that inputs with many topics, words or repeated arguments are processed in linear time."""
+"""Tests that inputs with many topics, words, attributes or marks are processed in linear time."""
 
 import json
 import time
@@ -9,7 +9,8 @@ import pytest
 
 from aragorn.index.weighting import build_query
 from aragorn.io.run_rules import find_run_issues
-from aragorn.io.touche import read_documents
+from aragorn.io.touche import read_documents, read_topics
+from aragorn.text.normalisation import normalise_unicode
 from tests.conftest import make_argument
 
 N = 12_000
@@ -22,6 +23,19 @@ def build_long_query(folder):
     query = build_query([*words, words[0]])
     assert (query["w0"], query["w1"]) == (1.0, 0.5)
     return len(query)
+
+
+def normalise_many_marks(folder):
+    text = normalise_unicode("a" + 4 * N * "\u0301\u0323")
+    assert text == "\u1ea1" + (4 * N - 1) * "\u0323" + 4 * N * "\u0301"
+    return len(text) // 8
+
+
+def read_many_attributes(folder):
+    attributes = " ".join(f'a{index}="1"' for index in range(4 * N))
+    file = folder / "topics.xml"
+    file.write_text(f"<t><topic {attributes}><number>1</number><title>a b</title></topic></t>")
+    return len(read_topics([file]))
 
 
 def read_repeated_arguments(folder):
@@ -51,6 +65,8 @@ def check_run_of_other_topics(folder):
 
 CASES = {
     "query of many words": (build_long_query, 4 * N),
+    "many combining marks": (normalise_many_marks, N),
+    "many attributes": (read_many_attributes, 1),
     "repeated arguments": (read_repeated_arguments, N),
     "run of many topics": (check_run_of_many_topics, N),
     "run of other topics": (check_run_of_other_topics, N),
