@@ -18,10 +18,7 @@ from aragorn.verbs import COMMANDS
 def main(argv: list[str] | None = None) -> int:
     """Run the verb in `argv` (None: the process's command line) and return the exit code."""
     parser = cli.ArgumentParser(
-        prog=PROGRAM,
-        description=__doc__,
-        epilog=EXIT_CODES,
-        allow_abbrev=False,
+        prog=PROGRAM, description=__doc__, epilog=EXIT_CODES, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"aragorn {__version__}")
     cli.add_commands(cli.Commands(parser), COMMANDS)

@@ -78,7 +78,6 @@ class Cache:
             return find_intact(path, _verify_directory) or _write_directory(path, build)
 
     def parts(self, name: str, key: str) -> "Parts":
-        """Return the folder of the parts of a result that grows."""
         return Parts(self._locate(name, key))
 
     def has(self, name: str) -> bool:
@@ -117,7 +116,6 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name without the hash of the key."""
         return _get_name(self.path)
 
     def has_intact_file(self) -> bool:
@@ -319,7 +317,6 @@ def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
 
 
 def _measure_size(path: Path) -> int:
-    """Return the size of an entry in bytes, without files deleted meanwhile."""
     size = 0
     for file in path.rglob("*"):
         with suppress(OSError):
@@ -328,5 +325,4 @@ def _measure_size(path: Path) -> int:
 
 
 def _get_name(path: Path) -> str:
-    """Return the name of an entry without the hash of its key."""
     return path.name.rpartition("-")[0]

@@ -38,7 +38,6 @@ class Report:
     error_count: int = 0
 
     def add_note(self, note: str) -> None:
-        """Add an informative line."""
         self.lines.append(f"NOTE   {note}")
 
     def add_result(
@@ -59,7 +58,6 @@ class Report:
         self.error_count += len(issues) if count is None else count
 
     def raise_if_errors(self) -> None:
-        """Raise CheckFailedError if there are errors."""
         if self.error_count:
             # a line may summarise several errors
             line_count = sum(line.startswith("ERROR") for line in self.lines)

@@ -20,7 +20,7 @@ from aragorn.errors import (
     as_system_errors,
     format_message,
 )
-from aragorn.options import Command, Group, add_arguments, build_options
+from aragorn.options import Command, add_arguments, build_options
 from aragorn.progress import configure_logging, pause_gc
 
 Handler = Callable[[argparse.Namespace], None]
@@ -37,7 +37,6 @@ class ArgumentParser(argparse.ArgumentParser):
     """Parser whose error messages are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and a message, and exit with code 2."""
         super().error(format_message(message))
 
 
@@ -76,22 +75,16 @@ class _HelpFormatter(argparse.HelpFormatter):
         default = action.default
         if "(default" in text or not action.option_strings:
             return text
-        if default in (None, False, argparse.SUPPRESS) or default == []:
+        if default in (None, False, argparse.SUPPRESS):
             return text
-        default_text = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
-        return f"{text} (default: {default_text.replace('%', '%%')})"
+        return f"{text} (default: {str(default).replace('%', '%%')})"
 
 
-def add_commands(parent: "Commands", commands: Mapping[str, Command | Group]) -> None:
+def add_commands(parent: "Commands", commands: Mapping[str, Command]) -> None:
     """Add verbs and their options to a parser."""
     for name, command in commands.items():
-        if isinstance(command, Group):
-            add_commands(
-                parent.add_group(name, command.description, command.metavar), command.commands
-            )
-        else:
-            parser = parent.add(name, partial(_execute, command), command.description)
-            add_arguments(parser, command.options)
+        parser = parent.add(name, partial(_execute, command), command.description)
+        add_arguments(parser, command.options)
 
 
 def _execute(command: Command, args: argparse.Namespace) -> None:
@@ -113,7 +106,6 @@ class Commands:
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str) -> argparse.ArgumentParser:
-        """Add a subcommand with its handler; return its parser."""
         parser = self._add_parser(name, description)
         parser.set_defaults(handler=handler)
         help = "log warnings and errors only"

@@ -27,29 +27,11 @@ READ_FIXES = {
 }
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # what the system refuses whatever the code does; other errors may be those of the code
-REFUSALS = {
-    *SPACE_ERRORS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.EBUSY,
-    errno.ETXTBSY,
-    errno.ENOLCK,
-    errno.EIO,
-    errno.EREMOTEIO,
-    errno.ENODEV,
-    errno.ENXIO,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.ENOTCONN,
-    errno.EHOSTDOWN,
-}
+REFUSAL_NAMES = (
+    "EACCES EPERM EROFS ELOOP ENAMETOOLONG EMFILE ENFILE ENOMEM EAGAIN EBUSY ETXTBSY ENOLCK EIO "
+    "EREMOTEIO ENODEV ENXIO ESTALE ETIMEDOUT ENOTCONN EHOSTDOWN ENOSPC EDQUOT EFBIG"
+)
+REFUSALS = {getattr(errno, name) for name in REFUSAL_NAMES.split()}
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
 the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 128 + n by signal n"""

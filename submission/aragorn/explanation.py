@@ -57,7 +57,6 @@ class Explanation:
 
     @property
     def total(self) -> float:
-        """Sum of the contributions."""
         return sum(row.value for row in self.contributions)
 
     @property

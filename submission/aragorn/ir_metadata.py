@@ -70,10 +70,7 @@ def write_ir_metadata(
     metadata = {
         "tag": tag,
         "actor": {"team": options.team},
-        "platform": {
-            **_describe_platform(session.device),
-            "engine": session.engine.description,
-        },
+        "platform": {**_describe_platform(session.device), "engine": session.engine.description},
         "implementation": {
             "executable": {"cmd": shlex.join([PROGRAM, "rank", *options.argv])},
             "source": {
@@ -252,7 +249,6 @@ def detect_cpu() -> str:
 def _merge_training_data(
     entries: Iterable[Mapping[str, Mapping[str, Any]]],
 ) -> dict[str, dict[str, Any]]:
-    """Merge training data by data set, uniting the file hashes of each."""
     merged_data: dict[str, dict[str, Any]] = {}
     for entry in entries:
         for name, data in entry.items():
@@ -263,7 +259,6 @@ def _merge_training_data(
 
 
 def measure_peak_memory() -> int:
-    """Return the peak resident memory of this process in bytes."""
     try:  # not getrusage, which on Linux starts at the peak of the parent process
         status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:  # no /proc (macOS), where getrusage reports bytes

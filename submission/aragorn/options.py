@@ -5,7 +5,7 @@ Imports no library, so that `--help` is fast.
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
@@ -20,14 +20,6 @@ class Command(NamedTuple):
     description: str
     function: str
     options: type
-
-
-class Group(NamedTuple):
-    """A verb that has verbs; `metavar` is their placeholder in usage lines."""
-
-    description: str
-    metavar: str
-    commands: Mapping[str, Command]
 
 
 def argument(help: str, *, default: Any = MISSING, metavar: str = "NAME", **settings: Any) -> Any:
@@ -69,7 +61,6 @@ def option(
 
 
 def add_arguments(parser: argparse.ArgumentParser, options_type: type[Any]) -> None:
-    """Add the arguments that are fields of a dataclass."""
     hints = get_type_hints(options_type)
     for item in fields(options_type):
         if not item.metadata:
@@ -136,7 +127,6 @@ def _get_default(item: Field[Any], kind: Any, is_repeatable: bool) -> Any:
 
 
 def _get_parser(kind: type) -> Callable[[str], Any]:
-    """Return the function that parses a value of a type."""
     return {Path: parse_path, int: non_negative_int}.get(kind, kind)
 
 

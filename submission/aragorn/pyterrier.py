@@ -56,7 +56,6 @@ class Reranker(pt.Transformer):
         self._index = None if arguments is None else self.system.index(arguments, cache_dir)
 
     def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Rank the documents of each query by score."""
         pt.validate.result_frame(frame, extra_columns=["query"])
         queries = frame[["qid", "query"]].drop_duplicates("qid")
         if self._index is not None:

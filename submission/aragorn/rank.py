@@ -22,7 +22,7 @@ from aragorn.io.runs import find_run, list_other_runs
 from aragorn.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
-from aragorn.pipeline.session import Session, open_chosen_engine, open_session
+from aragorn.pipeline.session import Session, open_engine, open_session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, check_tag, format_run, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory
 from aragorn.systems import catalogue
@@ -56,7 +56,7 @@ def rank(options: RankOptions) -> None:
     """
     check_tag(options.tag_prefix)
     with (
-        open_chosen_engine(options) as engine,
+        open_engine(options) as engine,
         open_session(options, options.cache_dir, options.output_dir, engine) as session,
     ):
         systems = _select_systems(options, session)
@@ -99,13 +99,8 @@ def _choose_depth(requested_depth: int | None, dataset: Dataset) -> int:
 
 
 def _write_runs(
-    options: RankOptions,
-    systems: Sequence[System],
-    dataset: Dataset,
-    depth: int,
-    session: Session,
+    options: RankOptions, systems: Sequence[System], dataset: Dataset, depth: int, session: Session
 ) -> list[Outcome]:
-    """Write the runs that are not up to date, and their metadata."""
     primary = catalogue.get_system(
         options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM
     )

@@ -39,7 +39,6 @@ def rank_by_score_stable(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataF
 
 
 def truncate_rankings(rankings: pd.DataFrame, depth: int) -> pd.DataFrame:
-    """Keep the first `depth` documents of each topic."""
     return rankings[rankings["rank"] <= depth].reset_index(drop=True)
 
 
@@ -84,7 +83,6 @@ def validate_rankings(
 
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:
-    """Serialise rankings as MessagePack, for `decode_rankings`."""
     ranks = rankings["rank"].to_numpy(np.int64)
     scores = rankings["score"].to_numpy(np.float64)
     return msgspec.msgpack.encode(
@@ -114,7 +112,6 @@ def make_ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> li
 
 
 def build_rankings(rows: list[RankingRow]) -> pd.DataFrame:
-    """Build the frame of rankings from the rows of all topics, in topic order."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _build_frame(
         list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64)

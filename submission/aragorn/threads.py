@@ -40,7 +40,6 @@ def limit_library_threads() -> None:
 
 
 def _can_start(count: int) -> bool:
-    """Return whether `count` threads can run at the same time."""
     end = Event()
     threads = []
     try:

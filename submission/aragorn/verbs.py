@@ -229,10 +229,7 @@ class QueryOptions(ComputationOptions, CacheOptions, InputOptions):
         metavar="NAME",
     )
     depth: int = option(
-        5,
-        help="number of results per system, 1 to 100",
-        parse=integer_between(1, 100),
-        metavar="N",
+        5, help="number of results per system, 1 to 100", parse=integer_between(1, 100), metavar="N"
     )
     explain: bool = option(False, help="print the largest score contributions of each result")
     json: bool = option(False, help="print one JSON object per query")

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from aragorn.engine.base import CPU, LOCAL_ENGINE, Shard, compute_shards
-from aragorn.engine.ray_engine import RayEngine
+from aragorn.engine.ray_engine import RayEngine, connect
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.index.dense import encode_shard
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.session import open_engine
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_parts, open_retrieval, sample_rows
@@ -32,7 +31,7 @@ def measure(inputs):
     threads and on one thread.
     """
     workers = torch.get_num_threads()
-    with open_engine("ray") as ray:
+    with connect(None) as ray:
         benchmarks = [
             build_benchmark(inputs.directory, ray, *pair)
             for pair in ((workers, 0.95), (1, 0.9 * workers))

@@ -84,7 +84,7 @@ class RemoteEngine(LocalEngine):
 
 
 def test_engine_does_not_affect_results(complete, fresh, monkeypatch):
-    monkeypatch.setattr("aragorn.rank.open_chosen_engine", lambda *_: nullcontext(RemoteEngine()))
+    monkeypatch.setattr("aragorn.rank.open_engine", lambda *_: nullcontext(RemoteEngine()))
     assert fresh.rank() == read_files(complete.output)
     assert fresh.read_cache() == complete.read_cache()
 

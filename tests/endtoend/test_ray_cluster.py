@@ -21,7 +21,6 @@ from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
 from aragorn.paths import PACKAGE_DIR
-from aragorn.pipeline.session import open_engine
 from aragorn.signals import SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, argv, read_files
 from tests.contract.conftest import KINDS
@@ -108,7 +107,7 @@ def test_ray_survives_lost_workers_and_nodes(nodes, tmp_path, monkeypatch):
         write(parts, name, *args)
 
     monkeypatch.setattr(Parts, "write", write_and_kill)
-    with open_engine(f"ray://{nodes.address}") as engine:
+    with ray_engine.connect(nodes.address) as engine:
         content = compute_shards(
             partial(compute_slowly, traces), shards, store, engine, CPU, "killed", "parts"
         )

@@ -37,10 +37,7 @@ class Engine(Protocol):
         """Return the number of workers, at least 1; each occupies a GPU or a CPU core."""
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[tuple[int, Item]],
-        device: str,
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
     ) -> Iterator[tuple[int, Result]]:
         """Yield (index, result) of numbered inputs, in any order; exceptions propagate.
 
@@ -67,10 +64,7 @@ class LocalEngine(Engine):
         return 1
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[tuple[int, Item]],
-        device: str,
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
     ) -> Iterator[tuple[int, Result]]:
         for index, item in items:
             yield index, function(item)

@@ -40,7 +40,6 @@ class RayEngine(Engine):
     """An engine on a Ray cluster; each worker occupies a CPU core, with one thread, or a GPU."""
 
     def __init__(self, shares_cache: bool = False) -> None:
-        """Create an engine for the cluster that this process is connected to."""
         self.shares_cache = shares_cache
         node_count = sum(node["Alive"] for node in ray.nodes())
         self._gpu_count = _count_units("GPU")
@@ -58,10 +57,7 @@ class RayEngine(Engine):
         return max(1, _count_units("GPU" if device == "cuda" else "CPU"))
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[tuple[int, Item]],
-        device: str,
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
     ) -> Iterator[tuple[int, Result]]:
         resources = (
             {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device == "cuda" else {}
@@ -116,7 +112,6 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
 
 
 def _build_local_cluster_args(stack: ExitStack) -> dict[str, Any]:
-    """Return the arguments of `ray.init` for a temporary cluster on this machine."""
     temp_dir = stack.enter_context(
         TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True)
     )
@@ -147,7 +142,6 @@ def _preserve_signal_handlers() -> Iterator[None]:
 
 
 def _count_units(resource: str) -> int:
-    """Count the cluster's current units of a resource."""
     return int(ray.cluster_resources().get(resource, 0))
 
 

@@ -18,13 +18,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import abbreviate
-from aragorn.index.inverted import (
-    SparseMatrix,
-    TermCounter,
-    Token,
-    select_top_k,
-    write_matrix,
-)
+from aragorn.index.inverted import SparseMatrix, TermCounter, Token, select_top_k, write_matrix
 from aragorn.index.weighting import bm25
 from aragorn.progress import track
 from aragorn.rankings import build_rankings

@@ -96,7 +96,6 @@ class DenseIndex:
                 yield [self.names[position] for position in shortlist[order]], scores[order]
 
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
-        """Compute the float32 dot products (Q, N) of queries with all texts."""
         import torch
 
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
@@ -144,7 +143,6 @@ def load_or_build_dense_index(
 
 
 def _read_keys_and_lengths(texts: NamedTexts) -> tuple[list[bytes], np.ndarray]:
-    """Return the keys of texts in a VectorStore, and their lengths (N,) in characters."""
     keys: list[bytes] = []
     lengths: list[int] = []
     for start in range(0, len(texts.names), READ_BLOCK):
@@ -222,10 +220,7 @@ def group_by_conclusion(
 
 
 def encode_queries(
-    queries: Sequence[str],
-    checkpoint: RankerCheckpoint,
-    device: str,
-    engine: Engine = LOCAL_ENGINE,
+    queries: Sequence[str], checkpoint: RankerCheckpoint, device: str, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
     """Compute the vectors (N, V) float32 of queries, independently of each other."""
     return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
@@ -269,10 +264,7 @@ def encode_shard(
 
 
 def encode_texts(
-    texts: Sequence[TokenIds],
-    ranker: DenseRanker,
-    device: str,
-    precision: str = FLOAT32,
+    texts: Sequence[TokenIds], ranker: DenseRanker, device: str, precision: str = FLOAT32
 ) -> np.ndarray:
     """Compute the vectors (N, V) float16 of tokenised texts, independently of each other."""
     import torch

@@ -67,7 +67,6 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
         ).hexdigest()
 
     def describe(self) -> str:
-        """Describe the parameters in one line."""
         model = type(self.model).__name__
         text = f"{model}: {_format_fields(self.model)}; stemmer {self.index.stemmer}"
         if self.enrichment is not None:
@@ -85,7 +84,6 @@ class TermIndex(InvertedIndex):
     """Inverted index of a collection; documents are numbered by ascending docno."""
 
     def __init__(self, directory: Path, settings: IndexSettings) -> None:
-        """Open an index that was built with these settings."""
         super().__init__(directory)
         self.analyser = TermAnalyser(settings.stemmer)
         self._fields = settings.fields
@@ -129,7 +127,6 @@ def build_term_index(
     counter = TermCounter(analyser.analyse if load_frequencies else analyser.__getitem__)
 
     def count_block(start: int) -> csr_array:
-        """Count the terms of BLOCK_SIZE documents."""
         end = start + BLOCK_SIZE
         if load_frequencies is None:
             texts = select_texts(load_documents(docnos[start:end]), settings.fields)

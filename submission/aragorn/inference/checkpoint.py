@@ -246,10 +246,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
 
 @cache
 def _load_in_worker(
-    checkpoint_class: type[CheckpointT],
-    directory: Path,
-    fingerprint: str,
-    precision: str,
+    checkpoint_class: type[CheckpointT], directory: Path, fingerprint: str, precision: str
 ) -> CheckpointT:
     """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the
     fingerprint differs."""
@@ -345,7 +342,6 @@ class RankerProbe(msgspec.Struct):
             )
 
     def describe(self) -> str:
-        """Return the abbreviated token ids and the score as text."""
         query, premise = (
             abbreviate(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids)
         )

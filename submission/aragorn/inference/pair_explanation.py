@@ -14,11 +14,7 @@ from aragorn.models.padding import PaddedTexts, pad
 
 @torch.inference_mode()
 def explain_pair(
-    checkpoint: RankerCheckpoint,
-    query: list[int],
-    document: list[int],
-    field: str,
-    device: str,
+    checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: str
 ) -> Explanation:
     """Explain a network's score for a query and the document field `field`, both as token ids."""
     ranker = checkpoint.move_network(device)
@@ -73,11 +69,7 @@ def _sum_by_feature_and_term(rows: list[Row], query_tokens: list[str]) -> dict[s
 
 
 def _occlude_tokens(
-    checkpoint: RankerCheckpoint,
-    query: list[int],
-    document: list[int],
-    score: float,
-    device: str,
+    checkpoint: RankerCheckpoint, query: list[int], document: list[int], score: float, device: str
 ) -> list[Row]:
     """Compute the change of the score if each document token in turn is omitted."""
     count = len(document)

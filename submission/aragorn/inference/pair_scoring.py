@@ -41,7 +41,6 @@ class TokenCache:
         self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
 
     def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        """Return the token ids of all topics by qid."""
         return {qid: tokeniser.encode_query(query) for qid, query in self._queries.items()}
 
     def get_premise_token_ids(
@@ -108,7 +107,6 @@ class TokenisedPairs:
         return self.premises.batch(self.premise_rows[rows], device)
 
     def get_premise_lengths(self) -> np.ndarray:
-        """Return the premise lengths (N,) of the pairs."""
         lengths: np.ndarray = self.premises.lengths.numpy()[self.premise_rows]
         return lengths
 
@@ -161,12 +159,10 @@ class PairScorer:
 
     @cached_property
     def ranker(self) -> Any:
-        """The ranker, loaded in this process."""
         return self.load_ranker(self.device)
 
     @cached_property
     def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
-        """Function that computes the pairs of a batch."""
         ranker = self.ranker
         return lambda pairs, rows: ranker(
             *pairs.get_queries(rows, self.device), *pairs.get_premises(rows, self.device)

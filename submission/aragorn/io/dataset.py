@@ -70,7 +70,6 @@ class Dataset:
         self.description = f"{self.format_name}; {mode}{self._describe_ignored(inputs)}"
 
     def _find_files(self, inputs: Inputs, has_topics: bool) -> None:
-        """Set the files of the input by role, and what its format implies."""
         names = [QUERIES_FILE, RERANK_FILE, *DOCUMENTS_FILES]
         if inputs.find(TOPIC_FILES):  # then corpus.jsonl may have any format
             names.remove("corpus.jsonl")
@@ -227,7 +226,6 @@ def _check_files(inputs: Inputs) -> None:
 
 
 def _to_documents(rows: Iterable[tuple[int, str, str]]) -> pd.DataFrame:
-    """Return lines, docnos and texts as documents `docno conclusion premise`."""
     frame = pd.DataFrame(rows, columns=["line", "docno", "text"], dtype=object)
     texts = frame["text"]
     return pd.DataFrame({"docno": frame["docno"], "conclusion": texts, "premise": texts})

@@ -93,7 +93,6 @@ class DocumentStore:
         return self._select(["docno", "conclusion", "premise"], docnos)
 
     def read_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        """Return the metadata of the documents by docno, omitting unknown ones."""
         rows = self._select(["docno", "stance", "portal"], docnos).itertuples(index=False)
         return {docno: ArgumentMetadata(stance, portal) for docno, stance, portal in rows}
 

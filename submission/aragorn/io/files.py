@@ -262,7 +262,6 @@ def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tupl
 def build_record_error(
     file: Path, location: str, data: bytes | msgspec.Raw, error: Exception, expected: str
 ) -> InputError:
-    """Return the error for a JSON record that msgspec cannot decode."""
     if bytes(data).strip() in (b"{", b"["):
         reason = "a JSON value over several lines"
         fix = f"{expected}; write one object per line, for example by `jq --compact-output`"

@@ -73,7 +73,6 @@ def _has_grade(fields: Sequence[str]) -> bool:
 
 
 def _is_rank_score_tag(fields: Sequence[str]) -> bool:
-    """Return whether the fields after the docno are those of a run."""
     return len(fields) == 3 and None not in (parse_integer(fields[0]), parse_float(fields[1]))
 
 

@@ -152,7 +152,6 @@ def _find_topic_issues(rows: Sequence[RunRow], topics: Mapping[str, object] | No
 
 
 def _find_row_issues(rows: Sequence[RunRow], docnos: Collection[str] | None) -> Issues:
-    """Yield issues of documents, ranks, scores and tags."""
     last_ranks: dict[str, int] = {}
     misnumbered_qids: set[str] = set()
     previous: RunRow | None = None  # last row with a finite score

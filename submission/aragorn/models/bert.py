@@ -205,7 +205,6 @@ class PairEncoder(Encoder):
     """An encoder of query-document pairs as [CLS] query [SEP] chunk [SEP]."""
 
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
-        """Create the encoder; arguments as for `Encoder`."""
         super().__init__(config, cls_only)
         self.reads_all_layers = not cls_only
         # document positions per chunk
@@ -271,11 +270,9 @@ class BERTNetwork(Network):
         self.encoder.set_precision(precision)
 
     def get_vocabulary_size(self) -> int:
-        """Return the number of word-piece embeddings."""
         return int(self.encoder.bert.config.vocab_size)
 
     def get_frozen_tensors(self) -> set[str]:
-        """Return the names of the encoder's frozen tensors."""
         return {
             f"encoder.{name}"
             for name, value in self.encoder.named_parameters()

@@ -39,7 +39,6 @@ class PaddedTexts:
 
     @classmethod
     def from_ids(cls, texts: Sequence[TokenIds]) -> Self:
-        """Pad the token ids of each text."""
         ids, mask = pad_arrays(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 

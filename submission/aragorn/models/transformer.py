@@ -184,7 +184,6 @@ class BERT(nn.Module):
 
     @property
     def layers(self) -> nn.ModuleList:
-        """Transformer layers, first to last."""
         layers = self.encoder["layer"]
         assert isinstance(layers, nn.ModuleList)
         return layers

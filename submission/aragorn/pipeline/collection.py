@@ -32,7 +32,6 @@ class CorpusFrame:
         self.corpus_fingerprint = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
 
     def iter_batches(self) -> Iterator[pd.DataFrame]:
-        """Yield all documents, in one batch."""
         yield self.documents
 
 
@@ -97,6 +96,5 @@ class Collection:
         return self._memo.get_or_compute(owner, name, compute)
 
     def compute_key(self, *parts: str) -> str:
-        """Return the cache key of a result of the documents and of other `parts`."""
         versions = describe_versions(touche, tirex, collection)
         return " ".join([self.corpus.corpus_fingerprint, versions, *parts])

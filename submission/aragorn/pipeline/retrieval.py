@@ -151,11 +151,9 @@ class Retrieval:
 
     @property
     def topics(self) -> pd.DataFrame:
-        """Topics `qid query`."""
         return self._request.topics
 
     def get_query(self, qid: str) -> str:
-        """Return the query of a topic."""
         [query] = self.topics.loc[self.topics["qid"] == qid, "query"]
         return str(query)
 
@@ -169,7 +167,6 @@ class Retrieval:
 
     @property
     def tokens(self) -> TokenCache:
-        """Token ids of topics and documents."""
         from aragorn.inference.pair_scoring import TokenCache
 
         read_texts = self.collection.documents.read_texts
@@ -218,9 +215,7 @@ class Retrieval:
         if stage.checkpoint:
             name += f"-{stage.checkpoint}"
         content = self.session.cache.get_or_build(
-            name,
-            self.compute_key(stage),
-            lambda: encode_rankings(self._rank_and_validate(stage)),
+            name, self.compute_key(stage), lambda: encode_rankings(self._rank_and_validate(stage))
         )
         return decode_rankings(content)
 
@@ -249,11 +244,9 @@ class Stage(Component):
         return self.rank_pairs(retrieval, candidates)
 
     def rank_pairs(self, retrieval: Retrieval, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Rank pairs `qid docno` by score."""
         return rank_by_score(pairs.assign(score=self.score(retrieval, pairs)), retrieval.topics)
 
     def score_document(self, retrieval: Retrieval, qid: str, docno: str) -> float:
-        """Compute the score of a single document for a topic."""
         return float(self.score(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
 
     @abstractmethod

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aragorn.cache import Cache, open_cache
 from aragorn.engine.base import LOCAL_ENGINE, Engine
@@ -16,6 +16,7 @@ from aragorn.errors import CheckpointError, UsageError, as_memory_errors
 from aragorn.paths import get_install_command
 from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
+from aragorn.verbs import ComputationOptions, IndexOptions, RankOptions
 from aragorn.versions import describe_versions, get_library_version
 
 if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
@@ -114,20 +115,9 @@ class Session:
         return self.device if precision == FLOAT32 else f"{self.device} torch.{precision} {engine}"
 
 
-class SessionOptions(Protocol):
-    """Options of a command that computes with checkpoints, as described by its --help."""
-
-    @property
-    def checkpoint_dir(self) -> Path: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def precision(self) -> str: ...
-
-
 @contextmanager
 def open_session(
-    options: SessionOptions,
+    options: ComputationOptions,
     cache_dir: Path | None,
     fallback_dir: Path,
     engine: Engine = LOCAL_ENGINE,
@@ -145,21 +135,9 @@ def open_session(
         yield Session(checkpoints, device, cache, engine)
 
 
-class EngineOptions(Protocol):
-    """Options of a command that choose its engine, as described by its --help."""
-
-    @property
-    def engine(self) -> str: ...
-    @property
-    def ray_address(self) -> str | None: ...
-    @property
-    def shared_cache(self) -> bool: ...
-    @property
-    def cache_dir(self) -> Path | None: ...
-
-
-def open_chosen_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
-    """Open the engine of the options; raise UsageError as `open_engine`, or for contradictions."""
+def open_engine(options: RankOptions | IndexOptions) -> AbstractContextManager[Engine]:
+    """Open the engine of the options; raise UsageError if they contradict each other, Ray is not
+    installed or, on entering, cannot be reached or started."""
     use_ray = options.engine == "ray"
     if options.ray_address and not use_ray:
         raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
@@ -167,16 +145,7 @@ def open_chosen_engine(options: EngineOptions) -> AbstractContextManager[Engine]
         raise UsageError("--shared-cache requires --engine ray; add it, or omit --shared-cache")
     if options.shared_cache and not options.cache_dir:
         raise UsageError("--shared-cache requires --cache-dir; add it, or omit --shared-cache")
-    address = f"://{options.ray_address}" if options.ray_address else ""
-    return open_engine(f"ray{address}" if use_ray else None, options.shared_cache)
-
-
-def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
-    """Open the local engine (None) or Ray: `ray`, on this machine, or `ray://HOST:PORT`.
-
-    Raises UsageError if Ray is not installed or, on entering, cannot be reached or started.
-    """
-    if name is None:
+    if not use_ray:
         return nullcontext(LOCAL_ENGINE)
     try:
         from aragorn.engine.ray_engine import connect  # optional dependency
@@ -186,4 +155,4 @@ def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContext
         raise UsageError(
             f"--engine ray: Ray is not installed; run `{get_install_command('ray')}`"
         ) from None
-    return connect(name.partition("://")[2] or None, shares_cache)
+    return connect(options.ray_address, options.shared_cache)

@@ -93,7 +93,6 @@ class ArgumentIndex:
 
     @property
     def closed(self) -> bool:
-        """Whether the index is closed."""
         return not self._finalizer.alive
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM
 from aragorn.pipeline.collection import Collection, CorpusFrame
 from aragorn.pipeline.retrieval import Component, iter_components
-from aragorn.pipeline.session import open_chosen_engine, open_session
+from aragorn.pipeline.session import open_engine, open_session
 from aragorn.progress import announce, log_when_silent, suppress_info
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.verbs import IndexOptions
@@ -37,7 +37,7 @@ def index(options: IndexOptions) -> None:
         dict.fromkeys(component for stage in stages for component in iter_components(stage))
     )
     with (
-        open_chosen_engine(options) as engine,
+        open_engine(options) as engine,
         open_session(options, options.cache_dir, Path(), engine) as session,
         log_when_silent(),
     ):

@@ -46,7 +46,6 @@ class PageParams:
         return f"{system} {docno}" in self.explained_hits
 
     def toggle_explanation(self, system: str, docno: str) -> Self:
-        """Return the parameters with a hit's explanation switched on or off."""
         hit = f"{system} {docno}"
         remaining_pairs = tuple(pair for pair in self.explained_hits if pair != hit)
         return replace(
@@ -165,7 +164,6 @@ def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
 
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
-    """Split a span of a premise into segments, see `split_text`."""
     return split_text(hit.premise, hit.snippet.matches, hit.highlights, span)
 
 

@@ -95,7 +95,6 @@ class SearchServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def is_allowed(self, host: str) -> bool:
@@ -155,7 +154,6 @@ class SearchServer(ThreadingHTTPServer):
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore closed connections; log other errors."""
         if not isinstance(sys.exception(), OSError):
             log.exception("internal error")
 
@@ -214,7 +212,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _is_gone(self) -> bool:
-        """Return whether the client has closed the connection."""
         poller = select.poll()
         poller.register(self.connection, select.POLLIN)
         return bool(poller.poll(0)) and not self.connection.recv(1, socket.MSG_PEEK)

@@ -60,7 +60,6 @@ def print_results(results: SearchResults, document_count: int, console: Console)
 
 
 def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
-    """Render a system's name and its hits."""
     total = "" if results.error else f"  {results.ranked_count} results"
     heading = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:

@@ -98,7 +98,6 @@ def _as_input_errors(path: Path) -> Iterator[None]:
 
 
 def _describe_fault(name: str, info: ZipInfo) -> str:
-    """Return why a member cannot be read, with a fix; "" if it can."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts:
         return "path that leads out of the archive; use the archive of the publishers"

@@ -30,7 +30,6 @@ RENAME_EXCHANGE = 2
 
 
 def create_directory(directory: Path) -> None:
-    """Create a directory and its parents if they are missing."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -38,14 +37,12 @@ def create_directory(directory: Path) -> None:
 
 
 def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
-    """Return the error for a directory that cannot be created or opened."""
     return OutputError(
         f"{directory}: not a writable directory ({error.strerror}); choose another directory"
     )
 
 
 def build_unwritable_error(path: Path, error: OSError) -> OutputError:
-    """Return the error for a file or directory that cannot be written."""
     fix = "free disk space or choose" if error.errno in SPACE_ERRORS else "choose"
     return OutputError(
         f"{path}: cannot be written ({error.strerror or error}); {fix} another directory"

@@ -173,7 +173,6 @@ def read_json(file: Path) -> Any:
 
 
 def encode_json(value: object) -> bytes:
-    """Encode a value as indented JSON."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -111,7 +111,6 @@ class RecordedFiles:
             )
 
     def __contains__(self, name: str) -> bool:
-        """Return whether the record has an entry for a file."""
         return name in self._record.files
 
     def get_valid_key(self, name: str) -> str | None:
@@ -187,7 +186,6 @@ class RunFiles(RecordedFiles):
         return recorded_key == key
 
     def write_run(self, name: str, content: str, key: str) -> None:
-        """Write a run file atomically and record its key."""
         self.write([name], lambda file: file.write_bytes(content.encode()), key)
 
     def write_primary_run(self, name: str, key: str) -> None:

@@ -75,7 +75,7 @@ FUSION_MEMBERS = (
 QUALITY_RERANKINGS = {
     "tfr_bert": QualityRerankingStage(
         LEXICAL_STAGES["dirichlet"], RerankStage(LEXICAL_STAGES["dirichlet"], "tfr_bert"), "quality"
-    ),
+    )
 }
 ENSEMBLES = {
     "ensemble": EnsembleStage(tuple(ENSEMBLE_MEMBERS.items()), "ensemble"),
@@ -84,7 +84,7 @@ ENSEMBLES = {
 LEARNED_FUSIONS = {
     "fusion": LearnedFusionStage(
         tuple((name, FUSION_CANDIDATES[name]) for name in FUSION_MEMBERS), "fusion"
-    ),
+    )
 }
 
 STAGES: dict[str, Stage] = {

@@ -43,7 +43,6 @@ class ClusterScoreStage(Stage):
         return (self.retriever,)
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank all documents of the retriever by cluster score."""
         return self.rank_pairs(retrieval, retrieval.rank(self.retriever)[["qid", "docno"]])
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
@@ -83,7 +82,6 @@ class ClusterScoreStage(Stage):
         return {"averages": get_name(self.retriever)}
 
     def _get_top_documents(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Return the top `CLUSTER_DEPTH` documents of each topic as `qid docno score debate`."""
         ranking = truncate_rankings(retrieval.rank(self.retriever), CLUSTER_DEPTH)
         return _add_debate_ids(ranking[["qid", "docno", "score"]])
 

@@ -68,7 +68,6 @@ class ConclusionStage(Stage):
         collection.get(ConclusionIndexArtifact())
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the BM25 scores (N,) of the documents' conclusions."""
         index = retrieval.collection.get(ConclusionIndexArtifact())
         documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
         conclusion_by_docno = documents.set_index("docno")["conclusion"]
@@ -80,7 +79,6 @@ class ConclusionStage(Stage):
         return np.array(scores, dtype=float)
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down by query term."""
         if retrieval.input_run is not None:
             file = retrieval.input_file
             raise UsageError(

@@ -57,7 +57,6 @@ class DenseStage(NetworkStage):
         self._index_all(collection)
 
     def select_unindexed(self, collection: Collection, documents: pd.DataFrame) -> pd.DataFrame:
-        """Return the `documents` whose texts have no vectors."""
         keys = [hash_text(self.input_type, text) for text in documents[self.field]]
         return documents[self._get_vectors(collection.session).find(keys) < 0]
 
@@ -82,7 +81,6 @@ class DenseStage(NetworkStage):
         return encode_queries(topics["query"].tolist(), checkpoint, session.device, session.engine)
 
     def _index_texts(self, session: Session, texts: NamedTexts) -> DenseIndex:
-        """Return the index of texts, which are encoded if they have no vectors."""
         checkpoint = self.load_checkpoint(session.checkpoints)
         vectors = self._get_vectors(session)
         return load_or_build_dense_index(texts, checkpoint, session.device, vectors, session.engine)
@@ -148,7 +146,6 @@ class DenseConclusionStage(DenseStage):
         return self._compute_cosines(retrieval, pairs, names, index)
 
     def get_model_input(self, collection: Collection, docno: str) -> tuple[str, list[int]]:
-        """Return the field name "conclusion" and the token ids of the conclusion."""
         [conclusion] = collection.documents.read_texts({docno})["conclusion"]
         checkpoint = self.load_checkpoint(collection.session.checkpoints)
         return "conclusion", checkpoint.tokeniser.encode_query(conclusion)
@@ -189,8 +186,6 @@ class DensePremiseStage(DenseStage):
         return build_rankings(rows)
 
     def _index_all(self, collection: Collection) -> DenseIndex:
-        """Return the index of all premises of the collection."""
-
         def build() -> DenseIndex:
             documents = collection.documents
             texts = make_premise_texts(documents.searchable_docnos, documents.read_texts)

@@ -50,7 +50,6 @@ class Enrichment(Component):
         return checkpoints.load_network(self.checkpoint, load_tagger)
 
     def describe_checkpoint(self, session: Session) -> str:
-        """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import TaggerCheckpoint
 
         network = session.checkpoints.describe_network(self.checkpoint, TaggerCheckpoint)
@@ -122,7 +121,6 @@ class Enrichment(Component):
     def annotate(
         self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> list[tuple[str, list[TokenAnnotation]]]:
-        """Return the passages of a document with their token annotations."""
         from aragorn.inference.enrichment import annotate_texts
 
         checkpoint = self.load_checkpoint(session.checkpoints)

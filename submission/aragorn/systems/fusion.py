@@ -58,7 +58,6 @@ class FusionStage(Stage):
         return model
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank all documents of each topic's pool."""
         return self.rank_pairs(retrieval, self._get_pool_features(retrieval)[PAIR_COLUMNS])
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
@@ -68,7 +67,6 @@ class FusionStage(Stage):
         return model.score(model.normalise(features, self._get_pool_features(retrieval)))
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        """Break the score down by feature, plus the intercept."""
         model = self.load_checkpoint(retrieval.session.checkpoints)
         pool = self._get_pool_features(retrieval)
         raw = self._get_pair_features(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]}))
@@ -134,7 +132,6 @@ class FusionStage(Stage):
     def _get_top_rankings(
         self, retrieval: Retrieval, pool_depths: Mapping[str, int]
     ) -> dict[str, pd.DataFrame]:
-        """Return the top documents of each member that adds some to the pool, by member name."""
         stages = dict(self.members)
         rankings = {}
         for name, pool_depth in pool_depths.items():
@@ -145,7 +142,6 @@ class FusionStage(Stage):
         return rankings
 
     def _get_pool_features(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Return the pool with its raw features, computed once."""
         pool_depths = self.load_checkpoint(retrieval.session.checkpoints).pool_depths
         return retrieval.once(
             self,
@@ -236,7 +232,6 @@ def _get_member_scores(
 
 
 def _describe_feature(model: WeightedSum, name: str, raw: float, value: float) -> str:
-    """Describe how a feature's raw value becomes its contribution."""
     weight = f"weight {model.weights[name]:.4f}"
     if model.normaliser == "z_score":
         return f"raw score {raw:.4f}, z-score {value:+.3f} over the pool, {weight}"
@@ -246,7 +241,6 @@ def _describe_feature(model: WeightedSum, name: str, raw: float, value: float) -
 
 
 def _describe_sum(model: WeightedSum, is_retrieved: bool) -> str:
-    """Describe how the score follows from the contributions."""
     if model.normaliser == "z_score":
         summary = f"weighted sum of {model.feature_description}, standardised over the topic's pool"
         absence = "; the document is not in the pool: no member retrieved it"

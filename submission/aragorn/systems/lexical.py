@@ -103,7 +103,6 @@ class LexicalStage(Stage):
         return parameters
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Return the top documents among those that contain a query or expansion term."""
         docnos = retrieval.collection.documents.searchable_docnos
         parameters = self.load_checkpoint(retrieval.session.checkpoints)
         results = search_all(
@@ -175,7 +174,6 @@ class LexicalStage(Stage):
         return index.parse_query(text, parameters.model, parameters.expansion)
 
     def get_index(self, collection: Collection) -> TermIndex:
-        """Return the term index of the collection, which is loaded or built on first use."""
         settings = self.load_checkpoint(collection.session.checkpoints).index
         return collection.get(TermIndexArtifact(settings, self.enrichment))
 

@@ -44,7 +44,6 @@ class NetworkStage(Stage):
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def describe_checkpoint(self, session: Session) -> str:
-        """Describe fingerprint, version of the network, device and precision."""
         from aragorn.inference.checkpoint import RankerCheckpoint
 
         network = session.checkpoints.describe_network(self.checkpoint, RankerCheckpoint)
@@ -93,7 +92,6 @@ class RerankStage(NetworkStage):
         return (self.first_stage,)
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
-        """Rank all documents of the first stage by the network's scores."""
         candidates = retrieval.rank(self.first_stage)[["qid", "docno"]]
         return self.rank_pairs(retrieval, candidates)
 

@@ -41,11 +41,9 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the parameters."""
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def format_formula(self) -> str:
-        """Return the score formula as text."""
         return (
             f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a "
             "topic"

@@ -88,29 +88,24 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all parameters and of the members' checkpoints."""
         parameters = (self.normaliser, self.intercept, self.members, self.length)
         return hashlib.sha256(msgspec.json.encode(parameters, order="sorted")).hexdigest()
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """Feature weights by name, in summation order."""
         weights = {member.name: member.weight for member in self.members}
         return weights if self.length is None else {**weights, LENGTH_FEATURE: self.length.weight}
 
     @property
     def pool_depths(self) -> dict[str, int]:
-        """Number of each member's top documents in the pool, by member name."""
         return {member.name: member.pool_depth for member in self.members}
 
     @property
     def member_fingerprints(self) -> dict[str, dict[str, str]]:
-        """Fingerprints of each member's checkpoints by member name."""
         return {member.name: member.checkpoints for member in self.members}
 
     @property
     def feature_description(self) -> str:
-        """Noun phrase for the features, including the cap of the document length."""
         length = (
             f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
         )

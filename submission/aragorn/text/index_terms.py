@@ -68,5 +68,4 @@ class TermAnalyser(dict[bytes, tuple[str, ...]]):
         return self[token]
 
     def analyse(self, text: str) -> list[str]:
-        """Return the index terms of a text in order."""
         return [term for token in split_tokens([text]) for term in self[token]]

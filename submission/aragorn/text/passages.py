@@ -35,7 +35,6 @@ class Passage:
     first_pieces: list[int]  # index of each token's first subword
 
     def __len__(self) -> int:
-        """Return the number of subwords."""
         return len(self.piece_ids)
 
 

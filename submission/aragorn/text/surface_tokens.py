@@ -33,7 +33,6 @@ class SurfacePassage:
     token_ids: Sequence[int]
 
     def __len__(self) -> int:
-        """Return the number of tokens."""
         return len(self.tokens)
 
 
@@ -87,7 +86,6 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def normalise_token(token: str) -> str:
-    """Return a token lower-cased and with digits replaced by 0."""
     return _DIGIT.sub("0", token.lower())
 
 

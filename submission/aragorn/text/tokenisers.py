@@ -62,11 +62,9 @@ class Tokeniser(ABC):
         """Return the content of the tokeniser's file."""
 
     def encode_premise(self, text: str) -> list[int]:
-        """Return the ids of a raw premise."""
         return self.to_ids(self.tokenise_premise(text))
 
     def to_config(self) -> dict[str, Any]:
-        """Return the tokeniser's entries in a checkpoint's config.json."""
         return {"lengths": asdict(self.lengths)}
 
 

@@ -41,10 +41,8 @@ class Vocabulary:
         return self.terms[token_id - FIRST_TERM_ID] if token_id >= FIRST_TERM_ID else "(unknown)"
 
     def to_text(self) -> str:
-        """Return the terms, one per line, in id order."""
         return "".join(f"{term}\n" for term in self.terms)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Load a vocabulary from a text file with one term per line."""
         return cls(path.read_text(encoding="utf-8").split("\n")[:-1])

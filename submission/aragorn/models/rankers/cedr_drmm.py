@@ -72,7 +72,6 @@ class CEDRDRMM(BERTRanker):
     def compute_contributions(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Compute the contributions (B, 20) of the 20 query positions."""
         pairs = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(pairs.query, pairs.document)  # (B, L, Q, D)
         match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]
