@@ -33,12 +33,7 @@ from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
 from aragorn.inference.device import batch_by_length, batch_by_tokens, move_to_device
 from aragorn.inference.enrichment import annotate_texts, enrich_texts
-from aragorn.inference.pair_scoring import (
-    TokenCache,
-    TokenisedPairs,
-    score_documents,
-    score_pairs,
-)
+from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_documents, score_pairs
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.io.dataset import Dataset
 from aragorn.models.padding import pad

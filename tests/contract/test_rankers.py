@@ -167,13 +167,6 @@ def test_matching_is_float32_under_autocast(name):
     assert_close(actual, expected)
 
 
-@pytest.mark.parametrize(("name", "rate"), [("gru", 0.5), ("knrm", 0.2)])
-def test_dropout_rates_are_published(name, rate):
-    assert {
-        module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)
-    } == {rate}
-
-
 def combine_pairs(queries, premises):
     rows = np.meshgrid(np.arange(len(queries)), np.arange(len(premises)))
     texts = PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises)

@@ -103,21 +103,6 @@ def test_unused_results_of_a_cache_are_named_with_their_size(flags, tmp_path, ca
     assert re.search(message + name, output)
 
 
-@pytest.mark.slow
-def test_a_script_in_another_folder_searches(tmp_path):
-    script = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from aragorn import load_system
-documents = {"a": "Zoos are cruel.", "b": "I like tea."}
-print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(index=False))
-"""
-    (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, "script.py", ROOT / "submission"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("qid,docno,rank,score\nq1,a,1,0.00")
-
-
 def test_check_takes_several_runs_and_omits_checkpoints(flags, tmp_path, call):
     rank = ["rank", *flags, "-o", tmp_path]
     assert "run.txt: now" not in call(*rank, "--system=bm25", "--system=dirichlet_rm3")[1]

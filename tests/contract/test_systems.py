@@ -11,12 +11,11 @@ from aragorn.engine.base import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
-from aragorn.rankings import COLUMNS, truncate_rankings, validate_rankings
+from aragorn.rankings import COLUMNS, validate_rankings
 from aragorn.search.searcher import SearchOptions
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.conclusion_bm25 import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality import SCORE_GAP
 from aragorn_training.data.retrieval import DatasetRetrieval
@@ -165,16 +164,3 @@ def test_reranking_by_quality_scores_other_documents_below_the_ranking(retrieval
     unranked = sorted(retrieval.collection.documents.read_all_docnos() - {*ranking["docno"]})
     pairs = pd.DataFrame({"qid": "2", "docno": unranked[:2]})
     assert stage.score(retrieval, pairs).tolist() == [ranking["score"].min() - SCORE_GAP] * 2
-
-
-def test_ensemble_ranks_the_top_100_of_each_member(retrieval):
-    stage = SYSTEMS["ensemble"].stage
-    assert isinstance(stage, EnsembleStage)
-    tops = pd.concat(
-        [truncate_rankings(retrieval.rank(member), 100) for _, member in stage.members]
-    )
-    rankings = [
-        {*map(tuple, ranking[["qid", "docno"]].to_numpy())}
-        for ranking in (retrieval.rank(stage), tops)
-    ]
-    assert rankings[0] == rankings[1]

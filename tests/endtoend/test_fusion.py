@@ -51,11 +51,10 @@ MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAME
 def fuse(directory, text=RECIPE, output="mine", qrels=(QRELS,)):
     """Write a recipe, and return the command that fits it to the topics and qrels of the sample."""
     (directory / "mine.toml").write_text(text)
-    paths = argv("--work-dir", directory / "work", "-o", directory / output)
-    paths += argv("--results", directory / f"{output}-tables")
-    flags = ["-i", SAMPLE, "--candidates", "--checkpoints", directory, "--device", "cpu", *paths]
-    qrels_flags = [flag for file in qrels for flag in ("--qrels", file)]
-    return argv("fuse", directory / "mine.toml", *flags, *qrels_flags)
+    command = argv("fuse", directory / "mine.toml", "-i", SAMPLE, "--candidates --device cpu")
+    command += argv("--work-dir", directory / "work", "-o", directory / output)
+    command += argv("--results", directory / f"{output}-tables", "--checkpoints", directory)
+    return command + [flag for file in qrels for flag in ("--qrels", str(file))]
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +83,14 @@ def read_table(fusion_dir, name, index):
 
 def test_runs_reach_the_reported_measures(fusion_dir, tmp_path, monkeypatch):
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
-    flags = argv(
-        "--system mine --system dirichlet --checkpoints", fusion_dir.parent, "--device cpu"
-    )
-    assert aragorn(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
+    flags = argv("--system mine --system dirichlet --device cpu --checkpoints", fusion_dir.parent)
+    assert_runs(aragorn, "rank -i", SAMPLE, "-o", tmp_path / "out", *flags)
     runs = (read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in ("mine", "dirichlet"))
     ranked, dirichlet = (evaluate_run(run, read_qrels(QRELS)).mean() for run in runs)
     metrics = json.loads((fusion_dir / "metrics.json").read_text())
+    in_sample = metrics["in-sample"]["sample"]
+    assert ranked[list(in_sample)].to_dict() == pytest.approx(in_sample, abs=1e-4)
     means = read_table(fusion_dir, "means", "run")["mean"]
-    assert ranked[list(metrics["in-sample"]["sample"])].to_dict() == pytest.approx(
-        metrics["in-sample"]["sample"], abs=1e-4
-    )
     validated = metrics["cross-validated"]["sample"]["nDCG@5"]
     assert means["mine"] == pytest.approx(validated, abs=1e-4)
     assert means["dirichlet"] == pytest.approx(dirichlet["nDCG@5"], abs=1e-6)
@@ -103,27 +99,25 @@ def test_runs_reach_the_reported_measures(fusion_dir, tmp_path, monkeypatch):
 
 def test_weights_are_those_of_the_model(fusion_dir):
     model = read_config(fusion_dir, WeightedSum)
-    weights = read_table(fusion_dir, "weights", "feature")
-    expected = {"bm25": 0, "dirichlet": 20, "dirichlet_rm3": 10}
-    assert {member.name: member.pool_depth for member in model.members} == expected
+    table = read_table(fusion_dir, "weights", "feature")
+    depths = {member.name: member.pool_depth for member in model.members}
+    assert depths == {"bm25": 0, "dirichlet": 20, "dirichlet_rm3": 10}
     assert model.weights["length"] > 0.1  # long arguments are relevant in the sample
-    assert weights["weight"].to_dict() == pytest.approx(
-        {"intercept": model.intercept, **model.weights}
-    )
-    assert (weights["ci_low"] < weights["weight"]).all()
-    assert (weights["weight"] < weights["ci_high"]).all()
+    weights = {"intercept": model.intercept, **model.weights}
+    assert table["weight"].to_dict() == pytest.approx(weights)
+    assert table["weight"].between(table["ci_low"], table["ci_high"]).all()
     assert count_colours((fusion_dir / "ablation.png").read_bytes()) > 20
 
 
-@pytest.mark.parametrize(
-    ("name", "index", "rows"),
-    [
-        ("ablation", "removed_feature", {*NAMES, "length"}),
-        ("ablation_repeated", "removed_feature", {"mine", *NAMES, "length"}),
-        ("candidates", "added_member", {"knrm"}),
-        ("learners", "learner", {"ridge", "trees", "ranknet"}),
-    ],
-)
+TABLES = [  # name; index; rows
+    ("ablation", "removed_feature", {*NAMES, "length"}),
+    ("ablation_repeated", "removed_feature", {"mine", *NAMES, "length"}),
+    ("candidates", "added_member", {"knrm"}),
+    ("learners", "learner", {"ridge", "trees", "ranknet"}),
+]
+
+
+@pytest.mark.parametrize(("name", "index", "rows"), TABLES)
 def test_variants_are_compared_with_the_fusion(fusion_dir, name, index, rows):
     means = read_table(fusion_dir, "means", "run")["mean"]
     table = read_table(fusion_dir, name, index)
@@ -139,14 +133,12 @@ def test_variants_are_compared_with_the_fusion(fusion_dir, name, index, rows):
 
 @pytest.mark.slow
 def test_fusion_of_two_qrels_is_evaluated_by_both(members):
-    lines = [line.split() for line in QRELS.read_text().splitlines()]
+    rows = (line.split() for line in QRELS.read_text().splitlines())
+    lines = [f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in rows]
     quality = members / "quality.qrels"
-    quality.write_text(
-        "".join(f"{qid} 0 {docno} {2 * (len(docno) % 2)}\n" for qid, _, docno, _ in lines)
-    )
-    assert (
-        main(fuse(members, output="mixed", qrels=[f"relevance={QRELS}", f"quality={quality}"])) == 0
-    )
+    quality.write_text("".join(lines))
+    qrels = [f"relevance={QRELS}", f"quality={quality}"]
+    assert main(fuse(members, output="mixed", qrels=qrels)) == 0
     metrics = json.loads((members / "mixed" / "metrics.json").read_text())
     assert set(metrics["cross-validated"]) == {"relevance", "quality"}
 
@@ -167,9 +159,8 @@ def test_invalid_recipes_fail(old, new, message, tmp_path, assert_fails):
 
 
 def test_invalid_calls_fail(members, tmp_path, assert_fails):
-    assert_fails(
-        2, "did you mean 'fusion'?", "fuse fusoin --qrels", QRELS, "-i", SAMPLE, "--work-dir w"
-    )
+    command = argv("fuse fusoin --work-dir w --qrels", QRELS, "-i", SAMPLE)
+    assert_fails(2, "did you mean 'fusion'?", *command)
     assert_fails(2, "equal names", *fuse(tmp_path, qrels=[QRELS, QRELS]))
     shutil.copytree(members / "dirichlet", tmp_path / "dirichlet")
     assert_fails(4, "member dirichlet_rm3 failed", *fuse(tmp_path))
@@ -185,9 +176,8 @@ def test_ensemble_is_fitted_to_validation_pairs(all_checkpoints_dir, prepared_wo
     assert_runs(main, "fuse ensemble_thesis", *paths, "-o", output, "--device cpu")
     model = read_config(output, WeightedSum)
     stage = SYSTEMS["ensemble_thesis"].stage
-    assert {member.name: member.pool_depth for member in model.members} == {
-        name: 100 for name, _ in stage.members
-    }
+    depths = {member.name: member.pool_depth for member in model.members}
+    assert depths == {name: 100 for name, _ in stage.members}
     fingerprints = stage.get_member_fingerprints(CheckpointStore(all_checkpoints_dir))
     assert model.member_fingerprints == fingerprints
     assert all(member.minimum < member.maximum for member in model.members)
@@ -215,21 +205,17 @@ def fusion_checkpoint(checkpoints_copy):
 def test_scores_depend_on_neither_member_order_nor_other_documents(execute, fusion_checkpoint):
     retrieval = execute()
     ranking = retrieval.rank(STAGE)
-    docnos = retrieval.collection.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
     pd.testing.assert_frame_equal(retrieval.rank(reordered), ranking, check_exact=True)
+    docnos = retrieval.collection.documents.searchable_docnos[::3]
     pairs = retrieval.topics[["qid"]].merge(pd.DataFrame({"docno": docnos}), how="cross")
-    scores = STAGE.score(
-        retrieval, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True)
-    )
+    both = pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True)
+    scores = STAGE.score(retrieval, both)
     assert np.isfinite(scores).all()
     # documents outside the pool do not change scores
     np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])
-    index = next(
-        index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"])
-    )
-    single_topic = execute(qid=pairs["qid"][index])
-    explanation = STAGE.explain(single_topic, *pairs.loc[index])
+    index = (~pairs["docno"].isin(ranking["docno"])).idxmax()
+    explanation = STAGE.explain(execute(qid=pairs["qid"][index]), *pairs.loc[index])
     assert "no member retrieved it" in explanation.summary
     assert explanation.score == pytest.approx(scores[index], abs=1e-6)
     expected = ["intercept", *POOL_DEPTHS, "length"]

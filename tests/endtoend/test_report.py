@@ -17,7 +17,6 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
-from aragorn_training.report import topics
 from tests.browser import CHARTS_ARE_DRAWN, find_browser, open_browser
 from tests.conftest import ParsedPage, copy_with_topics, format_run_lines
 
@@ -32,20 +31,17 @@ def report_dir(corpus, all_checkpoints_dir, tmp_path_factory):
     """Create an input whose texts contain HTML markup, checkpoints, runs, qrels and a report."""
     directory = tmp_path_factory.mktemp("report_dir")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
-    content = json.loads(file.read_text())
-    content["arguments"] = content["arguments"][::4]
-    for argument in content["arguments"]:
+    arguments = json.loads(file.read_text())["arguments"][::4]
+    for argument in arguments:
         argument["conclusion"] += f" {MARKUP}"
         argument["premises"][0]["text"] += f" {MARKUP}"
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps({"arguments": arguments}))
     shutil.copytree(all_checkpoints_dir, directory / "checkpoints")
     flags = [*build_path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
     assert aragorn(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
-    top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
-    lines = [
-        f"{qid} 0 {docno} {row % 3}\n"
-        for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))
-    ]
+    top = read_system_run(directory, "bm25").groupby("qid").head(20)
+    rows = enumerate(zip(top["qid"], top["docno"], strict=True))
+    lines = [f"{qid} 0 {docno} {row % 3}\n" for row, (qid, docno) in rows]
     (directory / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
     assert report(directory) == 0
     return directory
@@ -62,18 +58,26 @@ def build_path_flags(directory):
 
 
 def report(directory, *runs, qrels=("qrels",)):
-    command = ["report", *(str(directory / name) for name in runs or ("out",))]
+    runs = [str(directory / name) for name in runs or ("out",)]
     flags = [text for name in qrels for text in ("--qrels", str(directory / name))]
-    return training([*command, *build_path_flags(directory), *flags])
+    return training(["report", *runs, *build_path_flags(directory), *flags])
 
 
 def select_runs(directory, *systems):
     """Copy the runs of systems, and the run of bm25 as run.txt, to the subdirectory `selected`."""
     (directory / "selected").mkdir()
     for system, name in (*((system, f"aragorn-{system}") for system in systems), ("bm25", "run")):
-        shutil.copyfile(
-            directory / "out" / f"aragorn-{system}.txt", directory / "selected" / f"{name}.txt"
-        )
+        source = directory / "out" / f"aragorn-{system}.txt"
+        shutil.copyfile(source, directory / "selected" / f"{name}.txt")
+
+
+def read_system_run(directory, system, folder="out"):
+    return read_run(directory / folder / f"aragorn-{system}.txt")
+
+
+def read_judgments(directory, name="qrels"):
+    """Read qrels without the document that is not in the input."""
+    return read_qrels(directory / name).query("docno != 'elsewhere'")
 
 
 def read_report(directory, runs="out"):
@@ -88,14 +92,12 @@ def page(report_dir):
 def find_rows(html, caption):
     """Return the texts of the cells of the first table after a text, by the text of their row."""
     table = html[html.index(caption) :].partition("</table>")[0]
-    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table, re.DOTALL)
-    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for name, row in rows}
-    return {
-        name: [
-            re.sub(r"<title>.*?</title>|<[^>]*>", "", cell, flags=re.DOTALL).strip() for cell in row
-        ]
-        for name, row in cells.items()
-    }
+    rows = {}
+    for name, row in re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table, re.DOTALL):
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)
+        pattern = re.compile(r"<title>.*?</title>|<[^>]*>", re.DOTALL)
+        rows[name] = [pattern.sub("", cell).strip() for cell in cells]
+    return rows
 
 
 def test_report_is_self_contained(report_dir, page):
@@ -111,24 +113,17 @@ def test_report_is_self_contained(report_dir, page):
 
 
 def test_report_tables_show_the_measures(report_dir, page):
-    qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
-    values = {
-        name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels)
-        for name in NAMES
-    }
+    qrels = read_judgments(report_dir)
+    values = {name: evaluate_run(read_system_run(report_dir, name), qrels) for name in NAMES}
     rows = find_rows(read_report(report_dir), "By nDCG@5-touche")
-    expected = {
-        name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES]
-        for name, table in values.items()
-    }
-    assert {name: [cell.strip("▲▼") for cell in row[:3]] for name, row in rows.items()} == expected
+    for name, table in values.items():
+        expected = [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES]
+        assert [cell.strip("▲▼") for cell in rows[name][:3]] == expected
+        difference = table["nDCG@5"] - values["gru"]["nDCG@5"]
+        assert rows[name][3] == f"{(difference > 0).sum()} / {(difference < 0).sum()}"
     # undefined values count as 0
     means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name in rows]
     assert means == sorted(means, reverse=True)
-    baseline = values["gru"]["nDCG@5"]
-    for name, table in values.items():
-        difference = table["nDCG@5"] - baseline
-        assert rows[name][3] == f"{(difference > 0).sum()} / {(difference < 0).sum()}"
     means = find_rows(read_report(report_dir), "Other measures")
     assert means["bm25"][-2] == format_value(values["bm25"]["Bpref"].mean())
     assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
@@ -145,10 +140,10 @@ def test_report_describes_each_topic(report_dir, page):
     for position, qid in enumerate(Dataset(report_dir / "input").topics["qid"], 1):
         rows = find_rows(html, f'id="t{position}"')
         for name in NAMES:
-            run = read_run(report_dir / "out" / f"aragorn-{name}.txt")
+            run = read_system_run(report_dir, name)
             top = run.loc[run["qid"] == qid, "docno"][:5]
-            labels = [grades.get((qid, docno), UNJUDGED) for docno in top]
-            assert rows[name][:5] == [str(label) for label in labels] + [""] * (5 - len(labels))
+            labels = [str(grades.get((qid, docno), UNJUDGED)) for docno in top]
+            assert rows[name][:5] == labels + [""] * (5 - len(labels))
         section = html[html.index(f'id="t{position}"') :].partition('<details class="topic"')[0]
         [top] = re.findall(r'data-system="bm25">(.*?)</tr>', section, re.DOTALL)
         link = re.findall(r'href="#(t[0-9]+d[0-9]+)"', top)[0]
@@ -213,41 +208,28 @@ def test_report_of_two_teams_with_gzipped_runs(copy, capsys):
     assert report(copy, "selected", "others") == 0
     rows = find_rows(read_report(copy, "selected"), "By nDCG@5-touche")
     single = find_rows(read_report(copy), "By nDCG@5-touche")
-    assert {*rows} == {"bm25", "elrond-bm25"}
-    assert [rows["bm25"][0], rows["elrond-bm25"][0].strip("▼")] == [
-        single[name][0].strip("▲") for name in ("bm25", "gru")
-    ]
+    cells = {name: row[0].strip("▲▼") for name, row in rows.items()}
+    expected = {"bm25": single["bm25"][0], "elrond-bm25": single["gru"][0]}
+    assert cells == {name: cell.strip("▲▼") for name, cell in expected.items()}
     shutil.copy(copy / "out" / "aragorn-bm25.txt", copy / "others")
     assert report(copy, "selected", "others") == 3
     assert "second run of bm25 with topic 1; keep one of them" in capsys.readouterr().err
-
-
-def test_long_texts_are_cut(copy, monkeypatch):
-    html = read_report(copy)
-    assert " …</p>" not in html
-    monkeypatch.setattr(topics, "MAX_CHARACTERS", 0)
-    monkeypatch.setattr(topics, "MIN_LENGTH", 10)
-    assert report(copy) == 0
-    texts = re.findall('<p class="text">(.*?)</p>', read_report(copy), re.DOTALL)
-    assert len(texts) == html.count('<p class="text">')
-    assert {text[10:] for text in texts} == {" …"}
 
 
 @pytest.fixture(scope="module")
 def years(report_dir, tmp_path_factory):
     """Write runs and qrels of topic 3 apart from the others, and a report on both."""
     copy = Path(shutil.copytree(report_dir, tmp_path_factory.mktemp("years") / "copy"))
-    lines = (copy / "qrels").read_text().splitlines(keepends=True)
-    for year in ("old", "new"):
+
+    def select_year(source, target, is_new):
+        lines = source.read_text().splitlines(keepends=True)
+        target.write_text("".join(line for line in lines if line.startswith("3 ") == is_new))
+
+    for year, names in (("old", ("bm25", "gru")), ("new", ("bm25", "gru", "dirichlet_rm3"))):
         (copy / year).mkdir()
-        is_new = year == "new"
-        chosen = [line for line in lines if line.startswith("3 ") == is_new]
-        (copy / f"{year}.qrels").write_text("".join(chosen))
-        names = ["aragorn-bm25.txt", "aragorn-gru.txt", "run.txt"]
-        for name in [*names, "aragorn-dirichlet_rm3.txt"] if is_new else names:
-            run = (copy / "out" / name).read_text().splitlines(keepends=True)
-            chosen = [line for line in run if line.startswith("3 ") == is_new]
-            (copy / year / name).write_text("".join(chosen))
+        select_year(copy / "qrels", copy / f"{year}.qrels", year == "new")
+        for name in ("run.txt", *(f"aragorn-{system}.txt" for system in names)):
+            select_year(copy / "out" / name, copy / year / name, year == "new")
     assert report(copy, "old", "new", qrels=("old.qrels", "new.qrels")) == 0
     return copy
 
@@ -257,42 +239,36 @@ def test_report_of_two_years(years):
     assert html.count('<details class="topic"') == 3
     rows = find_rows(html, "By nDCG@5-touche")
     for name in ("bm25", "gru"):
-        run = read_run(years / "out" / f"aragorn-{name}.txt")
         for column, year in ((2, "old"), (8, "new")):
-            qrels = read_qrels(years / f"{year}.qrels").query("docno != 'elsewhere'")
-            mean = evaluate_run(run, qrels)["nDCG@5"].mean()
-            assert rows[name][column].strip("▲▼") == format_value(mean)
+            values = evaluate_run(
+                read_system_run(years, name), read_judgments(years, f"{year}.qrels")
+            )
+            assert rows[name][column].strip("▲▼") == format_value(values["nDCG@5"].mean())
     # of topic 3 alone, as in the report on it
-    [recall, jaccard] = (
-        find_rows(html, f"Table of {name}") for name in ("recall", "the Jaccard index")
+    recall = find_rows(html, "Table of recall")
+    jaccard = find_rows(html, "Table of the Jaccard index")
+    relevant = read_judgments(years, "new.qrels").query("rel > 0")
+    run = read_system_run(years, "dirichlet_rm3", "new")
+    retrieved = run[run["rank"] <= 10].merge(relevant[["qid", "docno"]])
+    assert recall["dirichlet_rm3"][0] == f"{len(retrieved) / len(relevant):.2f}"
+    docnos, others = (
+        {*ranking["docno"][:100]} for ranking in (run, read_system_run(years, "bm25", "new"))
     )
-    qrels = read_qrels(years / "new.qrels").query("rel > 0 and docno != 'elsewhere'")
-    run = read_run(years / "new" / "aragorn-dirichlet_rm3.txt")
-    expected = len(run[run["rank"] <= 10].merge(qrels[["qid", "docno"]])) / len(qrels)
-    assert recall["dirichlet_rm3"][0] == f"{expected:.2f}"
-    bm25_docnos = {*read_run(years / "new" / "aragorn-bm25.txt")["docno"][:100]}
-    docnos = {*run["docno"][:100]}
-    position = [*jaccard].index("bm25")
-    expected = len(docnos & bm25_docnos) / len(docnos | bm25_docnos)
-    assert jaccard["dirichlet_rm3"][position] == f"{expected:.2f}"
+    expected = len(docnos & others) / len(docnos | others)
+    assert jaccard["dirichlet_rm3"][[*jaccard].index("bm25")] == f"{expected:.2f}"
 
 
 def test_report_of_runs_of_a_larger_corpus(copy, capsys, caplog):
     caplog.set_level("INFO")
     select_runs(copy, "bm25")
-    run = read_run(copy / "selected" / "aragorn-bm25.txt")
-    documents = {
-        qid: [*(f"elsewhere{rank}" for rank in range(20)), *table["docno"]]
-        for qid, table in run.groupby("qid")
-    }
+    documents = read_system_run(copy, "bm25").groupby("qid")["docno"].agg(list)
+    others = [f"elsewhere{rank}" for rank in range(20)]
     (copy / "others").mkdir()
     file = copy / "others" / "ElrondKRun.txt"
-    file.write_text(format_run_lines(documents))
+    file.write_text(format_run_lines({qid: others + docnos for qid, docnos in documents.items()}))
     assert report(copy, "selected", "others") == 3
-    assert (
-        "but ElrondKRun.txt; pass a directory that `rank` wrote, or rename each run, e.g. to TEAM-ElrondKRun.txt"
-        in capsys.readouterr().err
-    )
+    message = "pass a directory that `rank` wrote, or rename each run, e.g. to TEAM-ElrondKRun.txt"
+    assert f"but ElrondKRun.txt; {message}" in capsys.readouterr().err
     file.rename(copy / "others" / "elrond-KRun.txt")
     assert report(copy, "selected", "others") == 0
     assert "elrond-KRun.txt: dropped 60 of" in caplog.text
@@ -342,16 +318,15 @@ def test_printed_page_is_not_cut(path, browser, years):
 def test_table_is_sorted_by_a_click(opened):
     heading = "document.querySelectorAll('.results thead button')[{}]"
     names = "[...document.querySelectorAll('.results tbody th')].map(cell => cell.textContent)"
-    values = (
-        "[...document.querySelectorAll('.results tbody tr')].map(row => row.cells[3].dataset.value)"
-    )
+    rows = "[...document.querySelectorAll('.results tbody tr')]"
     before = opened.evaluate(names)
     opened.point(heading.format(0), click=True)
     assert opened.evaluate(names) == sorted(before)
     opened.point(heading.format(0), click=True)
     assert opened.evaluate(names) == sorted(before, reverse=True)
     opened.point(heading.format(3), click=True)
-    numbers = [float(value) for value in opened.evaluate(values)]
+    values = opened.evaluate(f"{rows}.map(row => row.cells[3].dataset.value)")
+    numbers = [float(value) for value in values]
     assert numbers == sorted(numbers, reverse=True)
     assert len(set(numbers)) > 1
     assert opened.problems == []
@@ -361,30 +336,24 @@ def test_cell_of_heat_map_shows_value_and_opens_documents(opened, report_dir):
     cells = "document.querySelectorAll('#heat-map .mark-rect.role-mark path')"
     labels = opened.evaluate(f"[...{cells}].map(cell => cell.getAttribute('aria-label'))")
     assert len(labels) == 3 * len(NAMES)
-    [position] = [
-        row for row, label in enumerate(labels) if "gru" in label and "topic: 2 " in label
-    ]
-    opened.point(f"{cells}[{position}]")
+    [cell] = [n for n, label in enumerate(labels) if "gru" in label and "topic: 2 " in label]
+    opened.point(f"{cells}[{cell}]")
     opened.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
     tooltip = opened.evaluate("document.querySelector('#vg-tooltip-element').textContent")
     titles = Dataset(report_dir / "input").topics.set_index("qid")["query"]
     assert f"2 {titles['2']}" in tooltip
-    values = evaluate_run(
-        read_run(report_dir / "out" / "aragorn-gru.txt"),
-        read_qrels(report_dir / "qrels").query("docno != 'elsewhere'"),
-    )
+    values = evaluate_run(read_system_run(report_dir, "gru"), read_judgments(report_dir))
     assert format_value(values.loc["2", "nDCG@5"]) in tooltip
-    opened.point(f"{cells}[{position}]", click=True)
+    opened.point(f"{cells}[{cell}]", click=True)
     opened.wait("document.getElementById('t2').open")
     sections = "[...document.querySelectorAll('#t2 .columns section')]"
-    systems = opened.evaluate(f"{sections}.map(section => section.firstChild.textContent)")
+    names = f"{sections}.map(section => section.firstChild.textContent)"
+    systems = opened.evaluate(names)
     assert "gru" in systems
-    assert opened.evaluate(f"{sections}.map(section => section.children.length)") == [6] * len(
-        systems
-    )
+    sizes = opened.evaluate(f"{sections}.map(section => section.children.length)")
+    assert sizes == [6] * len(systems)
     opened.point("document.querySelector('#t2 [data-system=gru] button')", click=True)
-    after = opened.evaluate(f"{sections}.map(section => section.firstChild.textContent)")
-    assert after == [system for system in systems if system != "gru"]
+    assert opened.evaluate(names) == [system for system in systems if system != "gru"]
     assert opened.problems == []
 
 

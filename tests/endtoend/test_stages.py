@@ -5,21 +5,16 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from aragorn.__main__ import main
 from aragorn.engine.base import CPU
 from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
 from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.io.runs import read_run
 from aragorn.systems import dense
-from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
+from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
-from aragorn.systems.latent import LatentStage
-from aragorn.systems.neural import RerankStage
 from aragorn.systems.quality import QualityRerankingStage
-from aragorn_training.__main__ import main as training
 from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash
 
 SBERT = SYSTEMS["sbert"].stage
@@ -196,36 +191,6 @@ def test_only_the_top_documents_are_reordered(execute):
         assert new["docno"][7:].tolist() == old["docno"][7:].tolist() != []
         assert new["score"][7] <= new["score"][6] - 1
     assert np.array_equal(QUALITY.score(retrieval, after[["qid", "docno"]]), after["score"])
-
-
-class CustomStage(RerankStage):
-    """A stage that another package defines."""
-
-
-def test_custom_system_reranks_another_system(rank_all, tmp_path, monkeypatch):
-    """Rank with a network that re-ranks SNRM's ranking."""
-    stage = CustomStage(LatentStage("snrm"), "knrm")
-    monkeypatch.setitem(SYSTEMS, "mine", System("mine", stage, "Rank with mine."))
-    names = ("mine", "snrm", "knrm")
-    systems = [f"--system={name}" for name in names]
-    assert rank_all("out", "--depth", "1000", *systems) == 0
-    files = (tmp_path / "out" / f"aragorn-{name}.txt" for name in names)
-    mine, snrm, knrm = (read_run(file).set_index(["qid", "docno"])["score"] for file in files)
-    assert set(mine.index) == set(snrm.index) != set(knrm.index)
-    shared = knrm.index.intersection(mine.index)
-    assert len(shared) > 10
-    # scored by the same network
-    np.testing.assert_allclose(knrm[shared], mine[shared], rtol=0, atol=1e-5)
-    entry = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"][
-        "retrieval"
-    ][0]
-    expected = ("Rank with mine.", "snrm", ["snrm", "knrm"])
-    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == expected
-    assert training(["overlap", str(tmp_path / "out")]) == 0
-    jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
-    assert jaccard.loc["mine", "knrm"] < jaccard.loc["knrm", "knrm"] == 1
-    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
-        System("my-system", stage, "x")
 
 
 def test_index_makes_all_vectors_of_a_collection(

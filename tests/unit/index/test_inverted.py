@@ -5,12 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from aragorn.index import inverted
-from aragorn.index.inverted import (
-    SparseMatrix,
-    select_top_k,
-    transpose_matrix,
-    write_matrix,
-)
+from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 
 BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
 

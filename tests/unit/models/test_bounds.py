@@ -2,16 +2,13 @@
 
 from dataclasses import fields
 from math import inf, nan
-from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
 import pytest
 
-from aragorn.errors import UsageError
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference.checkpoint import build_from_config
-from aragorn.models import transformer
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers import get_tagger_class
 from aragorn.models.transformer import BERTConfig
@@ -22,8 +19,7 @@ from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
 from aragorn_training.fitting.recipe import EncoderSettings, TrainingSettings
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
-from aragorn_training.tasks import build_recipe, find_task_spec, list_task_names
-from tests.conftest import TINY_BERT
+from aragorn_training.tasks import find_task_spec, list_task_names
 
 NETWORKS = {name: get_ranker_class(name) for name in list_rankers()}
 NETWORKS |= {name: get_tagger_class(name) for name in ("deepct", "targer")}
@@ -93,17 +89,3 @@ def test_numbers_with_infinite_reciprocals_are_refused(config, setting):
     for value in (0, 5e-324, 1e-320, 1e-30, -1):
         with pytest.raises(msgspec.ValidationError, match="Expected `float` >= 1e-09"):
             convert(config, setting, value)
-
-
-def test_settings_of_a_recipe_are_bounded():
-    values = {"ranker": "knrm", "network": {"kernels": 10**9}}
-    with pytest.raises(UsageError, match=r"r.toml: network.kernels: Expected `int` <= 1000"):
-        build_recipe(Path("r.toml"), values)
-
-
-def test_attention_heads_divide_the_hidden_size(monkeypatch):
-    monkeypatch.setattr(transformer, "Embeddings", None)  # nothing is built
-    with pytest.raises(
-        ValueError, match="num_attention_heads is 7; expected a divisor of hidden_size, 16"
-    ):
-        transformer.BERT(BERTConfig(**{**TINY_BERT, "num_attention_heads": 7}))

@@ -12,7 +12,7 @@ from rich.console import Console
 from aragorn.errors import CheckpointError
 from aragorn.explanation import Explanation, Row
 from aragorn.io.document_store import ArgumentMetadata
-from aragorn.search.page import PageParams, SiteSettings, render_results, split_segments
+from aragorn.search.page import PageParams, SiteSettings, render_results
 from aragorn.search.results import Hit, SearchResults, SystemResults
 from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
 from aragorn.search.terminal import print_results
@@ -20,7 +20,6 @@ from aragorn.text.normalisation import sanitise
 from tests.conftest import ParsedPage
 
 SITE = SiteSettings("sample", ["bm25"], ["zoos?"])
-PARAMS = PageParams("zoos?", ("bm25",))
 
 
 def make_hit(text, stance):
@@ -53,14 +52,6 @@ def test_texts_add_no_elements(text):
     assert all(
         character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text
     )
-
-
-def test_premises_are_split_at_matches_and_highlights():
-    hit = make_hit("zoos are cruel", "PRO")
-    segments = [("zoos", True, ""), (" ar", False, "claim"), ("e cruel", False, "")]
-    assert list(split_segments(hit, Span(0, 14))) == segments
-    assert list(split_segments(hit, Span(8, 14))) == [(" cruel", False, "")]
-    assert list(split_segments(hit, Span(0, 0))) == [("", False, "")]
 
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")

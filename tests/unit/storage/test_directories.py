@@ -17,7 +17,7 @@ from aragorn.cache import open_cache
 from aragorn.errors import CheckpointError, OutputError
 from aragorn.storage import atomic_files
 from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
-from aragorn.storage.locks import MARKER_FILE, lock_directory
+from aragorn.storage.locks import lock_directory
 from aragorn.storage.recorded_files import MANIFEST, RecordedFiles, open_run_directory
 from tests.conftest import ROOT, run_process
 
@@ -53,14 +53,6 @@ def test_no_temporary_directory_raises(tmp_path):
         open_cache(None, tmp_path / "file" / "missing"),
     ):
         pass
-
-
-def test_stale_directory_in_output_is_removed(tmp_path):
-    for name in (".aragorn-work-x1", ".aragorn-work-theirs"):
-        (tmp_path / name / "deep").mkdir(parents=True)
-    (tmp_path / ".aragorn-work-x1" / MARKER_FILE).touch()
-    with open_run_directory(tmp_path):
-        assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
 
 
 @pytest.mark.parametrize("is_fallback", [False, True], ids=["system", "fallback"])

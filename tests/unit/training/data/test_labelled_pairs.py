@@ -28,12 +28,6 @@ def test_pairs_become_lists_of_queries(tmp_path, caplog):
     assert caplog.messages == ["4 labelled pairs of 2 queries"]
 
 
-def test_missing_lists_name_both_commands(tmp_path):
-    message = "run `.* prepare distillation -i INPUT .*` or `.* prepare labels -i INPUT"
-    with pytest.raises(InputError, match=message):
-        load_table(tmp_path)
-
-
 def test_csv_files_have_commas_and_quotes(tmp_path):
     file = tmp_path / "own.csv"
     file.write_text('query,text,label\na,"x, ""y""",1\na,z,0\nb,z,1\nb,w,0\n')

@@ -127,17 +127,6 @@ def test_ranknet_takes_hand_computed_steps():
         )
 
 
-def test_lambdamart_splits_between_better_and_worse_documents():
-    features = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5
-    grades = [1.5] * 5 + [0.0] * 5
-    settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    tree = learners.fit_lambdamart(
-        build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0
-    )
-    high, low, middle = tree.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
-    assert middle == high > 0 > low
-
-
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_are_deterministic_and_use_fractional_labels(name):
     learner = LEARNERS[name]

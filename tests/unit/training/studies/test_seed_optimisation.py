@@ -10,7 +10,6 @@ from scipy.stats import gaussian_kde, ks_2samp
 from aragorn.errors import TrainingError
 from aragorn_training.sbert import trainer as sbert_trainer
 from aragorn_training.sbert.networks import TrainingConfig, score_pairs, serialise_trainable_state
-from aragorn_training.sbert.pairs import subsample
 from aragorn_training.sbert.trainer import TrainingSetup
 from aragorn_training.studies.augmented_sbert import sampling
 from aragorn_training.studies.augmented_sbert.trial import train_best_seed
@@ -31,19 +30,6 @@ def sentences():
     return sampling.SentencePool.from_pairs(
         pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics})
     )
-
-
-def test_sentences_are_indexed_in_order_of_occurrence():
-    pairs = pd.DataFrame(
-        {"first": ["b", "a", "c"], "second": ["a", "d", "b"], "topic": ["x", "x", "y"]}
-    )
-    sentences = sampling.SentencePool.from_pairs(pairs)
-    assert sentences.texts == ["b", "a", "c", "d"]
-    assert sentences.gold.tolist() == [[0, 1], [1, 3], [0, 2]]
-    expected = [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
-    assert [sorted(row.tolist()) for row in sentences.list_excluded_partners()] == expected
-    expected = [["b", "d"], ["a", "c"]]
-    assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == expected
 
 
 def build_pool(*pairs):
@@ -90,14 +76,6 @@ def test_random_pairs_are_all_pairs_within_topics(sentences):
         for j in range(i + 1, 60)
         if topics[i] == topics[j] and [i, j] not in gold
     ]
-
-
-def test_subsample_keeps_the_order():
-    pairs = np.arange(200).reshape(100, 2)
-    subset = subsample(pairs, 20, rng(0)).tolist()
-    assert len(subset) == 20
-    assert subset == [pair for pair in pairs.tolist() if pair in subset]
-    assert subsample(pairs, 700, rng(0)).tolist() == pairs.tolist()
 
 
 def sample_labels(seed, mean, n):

@@ -11,12 +11,10 @@ import torch
 from aragorn.models.padding import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
-from aragorn_training.data.distillation import DistillationSettings, _select_ranks
 from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
 from aragorn_training.data.split import CANDIDATES_PER_QUERY
 from aragorn_training.fitting.recipe import Recipe, TrainingSettings
 from aragorn_training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
-from aragorn_training.tasks.distillation import _shift_to_zero
 from tests.conftest import make_argument
 
 CPU = "cpu"
@@ -135,19 +133,3 @@ def test_titles_similar_to_a_topic_are_excluded(title, is_similar):
     assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == (
         [] if is_similar else [title]
     ) + ["Cats and dogs"]
-
-
-def test_labels_are_relative_to_the_minimum():
-    assert _shift_to_zero(np.array([3.0, -1.0, 0.5]), np.array([0, 2])).tolist() == [4.0, 1.5]
-
-
-def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled():
-    settings = DistillationSettings(documents_per_title=5)
-    samples = [_select_ranks(40, settings, seed).tolist() for seed in (*range(300), 0)]
-    assert all(
-        ranks[:3] == [0, 1, 2] and ranks == sorted({*ranks}) and len(ranks) == 5
-        for ranks in samples
-    )
-    assert samples[0] == samples[-1]
-    assert {rank for ranks in samples for rank in ranks} == set(range(40))
-    assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]

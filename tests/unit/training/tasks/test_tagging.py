@@ -1,11 +1,9 @@
 """Tests of sequence tagging and of the language model that initialises the tagger."""
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from aragorn.errors import InputError
 from aragorn.models.taggers.targer import FORBIDDEN_SCORE, TARGER
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.vocabulary import Vocabulary
@@ -13,7 +11,6 @@ from aragorn_training.data.datasets.argument_components import TaggedDocument
 from aragorn_training.data.tagged_documents import Split
 from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from aragorn_training.fitting.language_model import LanguageModel
-from aragorn_training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 from aragorn_training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
@@ -140,14 +137,3 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy():
     assert loss.item() == pytest.approx(
         functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02
     )
-
-
-def test_language_model_needs_passages_of_several_words():
-    single = LanguageModelTask(
-        PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary)
-    )
-    # a single word has no context
-    assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0
-    message = "0 training and 2 validation passages; both must be at least 1"
-    with pytest.raises(InputError, match=message):
-        LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.metrics import ndcg_score
 
-from aragorn.errors import UsageError
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.checkpoint_directory import read_config
@@ -110,11 +109,6 @@ def test_shared_questions_are_in_one_fold(monkeypatch):
     assert sorted(row for rows, _ in held_out for row in rows) == [0, 1, 2]  # each is tested once
     assert sorted(row for _, rows in held_out for row in rows) == [0, 1, 2, 3, 4, 5]
     assert all((1 in first) == (0 in second) for first, second in held_out)  # the shared question
-
-
-def test_systems_that_do_not_rerank_by_quality_are_rejected(retrieval, qrels, tmp_path):
-    with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
-        tune_quality(get_system("bm25"), qrels, retrieval, tmp_path / "quality")
 
 
 def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
