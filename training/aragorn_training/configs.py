@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from aragorn.errors import UsageError, abbreviate, suggest
+from aragorn.errors import UsageError, abbreviate, describe_read_error, suggest
 from aragorn.storage.atomic_files import read_regular
 
 T = TypeVar("T")
@@ -45,7 +45,9 @@ def read(kind: Kind, name: str) -> tuple[Path, dict[str, Any]]:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {hint}") from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply; correct the {kind}") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: {describe_read_error(error)}") from None
+    except ValueError as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the {kind}") from None
 
 

@@ -262,8 +262,9 @@ def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tupl
 def build_record_error(
     file: Path, location: str, data: bytes | msgspec.Raw, error: Exception, expected: str
 ) -> InputError:
-    if bytes(data).strip() in (b"{", b"["):
-        reason = "a JSON value over several lines"
+    text = bytes(data).strip()
+    if text == b"{" or text.startswith(b"["):
+        reason = "a JSON array" if len(text) > 1 else "a JSON value over several lines"
         fix = f"{expected}; write one object per line, for example by `jq --compact-output`"
         return InputError(file, location, reason, fix)
     if isinstance(error, msgspec.ValidationError):

@@ -36,10 +36,11 @@ FILES = (
 # formats of text, by the start of a file or line that is malformed in the expected format
 TEXTS = (
     (rb"\s*[{\[]", "JSON"),
+    (rb"\s*<top>", "the format of TREC topics"),
     (rb"\s*<", "XML"),
     (rb"[^\n|]*\|[^\n|]*\|", "separated by |"),
     (rb"%YAML|---(\s|$)|\s*(- )?[\w-]+:(\s|$)", "YAML"),
-    (rb"[^\n,;]*([,;])[^\n,;]*\1", "CSV"),
+    (rb"[^\n,;]*([,;])[^\n,;]*\1|[^\s,;]+[,;][^\s,;]+\s*$", "CSV"),
 )
 
 

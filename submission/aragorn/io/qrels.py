@@ -52,6 +52,9 @@ def read_judgments(file: Path) -> Iterator[Judgment]:
             elif len(line.fields) == 3 and not describe_text(line.text.encode()):
                 hint = "; in BEIR qrels, insert 0 as second field and remove the header"
             raise InputError(file, location, reason, f"{fix}{hint}")
+        if all(field.endswith(",") for field in line.fields[:3]):
+            fix = f"expected {FORMAT}{recognise_format(line)}"
+            raise InputError(file, location, "commas between the fields", fix)
         qid, iteration, docno, grade_text = line.fields
         for name, identifier in (("topic", qid), ("docno", docno)):
             if is_invalid_id(identifier):
@@ -101,21 +104,21 @@ def _drop_repeated(judgments: pd.DataFrame, file: Path) -> pd.DataFrame:
     is_repeated = judgments.duplicated(keys)
     if not is_repeated.any():
         return judgments
-    first = judgments.groupby(keys)[["line", "rel"]].transform("first")
+    first = judgments.groupby(keys)[["line", "rel", "iteration"]].transform("first")
     contradictory = np.flatnonzero(judgments["rel"] != first["rel"])
     if not len(contradictory):
         message = "%s: dropped %s (same topic, document and grade)"
         log.warning(message, file, pluralise(int(is_repeated.sum()), "repeated judgment"))
         return judgments[~is_repeated]
     row = judgments.iloc[contradictory[0]]
-    line, grade = first.iloc[contradictory[0]]
+    line, grade, _ = first.iloc[contradictory[0]]
     reason = (
         f"grade {row['rel']:g} of document {abbreviate(row['docno'])} for topic "
         f"{abbreviate(row['qid'])} contradicts grade {grade:g} in line {line:.0f} "
         f"({pluralise(len(contradictory), 'contradictory judgment')} in the file)"
     )
     fix = "keep one judgment per topic and document"
-    if not judgments.duplicated([*keys, "iteration"]).any():
+    if (judgments["iteration"] != first["iteration"]).iloc[contradictory].any():
         fix += ": field 2 differs; select the lines of one annotator or subtopic by it"
     raise InputError(file, f"line {row['line']}", reason, fix)
 

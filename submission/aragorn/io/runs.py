@@ -76,10 +76,10 @@ def find_run(path: Path) -> Path:
     reason = ""
     files = []
     try:
-        if path.is_dir():
-            files = Inputs([path]).find(RUN_FILES[0])
-        elif path.exists():
-            files = [path]
+        path.stat()
+        files = Inputs([path]).find(RUN_FILES[0]) if path.is_dir() else [path]
+    except FileNotFoundError:
+        pass
     except (OSError, ValueError) as error:  # invalid name or unreadable directory
         reason = f" ({abbreviate(str(error))})"
     if len(files) > 1:

@@ -59,9 +59,13 @@ def recognise_format(line: TrecLine) -> str:
     """Return a hint at the format of a file from its first invalid line; "" if there is none."""
     if hint := describe_text(line.text.encode()):
         return f"{hint} to lines of fields separated by spaces, without header"
-    if line.line_number == 1 and all(parse_float(field) is None for field in line.fields):
+    if line.line_number == 1 and not any(map(_is_value, line.fields)):
         return "; this is a header: delete the line"
     return ""
+
+
+def _is_value(field: str) -> bool:
+    return field != "0" and parse_float(field) is not None  # headers may have a 0 in field 2
 
 
 def describe_field_count(

@@ -14,9 +14,10 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.files import is_invalid_id
 from aragorn.io.formats import recognise_file
 from aragorn.io.qrels import read_qrels
-from aragorn.io.runs import read_run
+from aragorn.io.runs import find_run, read_run
 from aragorn.search.inputs import build_topics
 from aragorn_training.evaluation.overlap import read_docnos
+from aragorn_training.evaluation.similarity import list_runs
 from tests.conftest import PREMISE
 
 INVALID = {
@@ -85,6 +86,7 @@ def test_all_readers_have_the_same_rule_of_ids(name, character, tmp_path):
 RUN_FORMATS = {  # first lines of a file that is no run; part of the message
     "CSV": ("qid,docno,rank,score\n1,a,1,2.5\n", "line 1: 1 field; expected 6: {}; this is CSV"),
     "CSV with spaces": ("1, Q0, a, 1, 2.5, t\n", "line 1: invalid rank '1,'; expected an integer of at"),
+    "CSV of two columns": ("1,a\n", "line 1: 1 field; expected 6: {}; this is CSV"),
     "CSV of semicolons": ("1;Q0;a;1;2.5;t\n", "line 1: 1 field; expected 6: {}; this is CSV"),
     "JSON": ('{"1": {"a": 2.5}}', "line 1: 3 fields; expected 6: {}; this is JSON"),
     "pretty JSON": ("{\n", "line 1: 1 field; expected 6: {}; this is JSON"),
@@ -193,6 +195,7 @@ def test_values_over_several_lines_are_recognised(tmp_path):
         for content in (
             '{\n  "id": "a"\n}',
             '[\n  {"id": "a"}]',
+            '[{"id": "a"}]',
             '\n{"docno": "1", "id": "a b"}\n{\n',
         ):
             file = tmp_path / name
@@ -200,9 +203,8 @@ def test_values_over_several_lines_are_recognised(tmp_path):
             with pytest.raises(InputError) as error:
                 [*read(file)]
             is_pretty = not content.startswith("\n")
-            assert (
-                "line 1: a JSON value over several lines; expected" in str(error.value)
-            ) == is_pretty
+            reason = "a JSON array" if content[1:2] == "{" else "a JSON value over several lines"
+            assert (f"line 1: {reason}; expected" in str(error.value)) == is_pretty
 
 
 def test_topic_files_of_two_years_may_have_the_same_name(tmp_path):
@@ -231,3 +233,14 @@ def test_archives_of_windows_are_read(tmp_path):
         archive.writestr("..\\topics.xml", topics)
     with pytest.raises(InputError, match="path that leads out of the archive"):
         Dataset(tmp_path / "y.zip")
+
+
+def test_loop_of_links_is_called_unreadable_not_missing(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match=r"no run found \(.*symbolic links.*\); expected a run"):
+        find_run(loop)
+    with pytest.raises(InputError, match=f"^{loop}: cannot be read .*symbolic links"):
+        list_runs(loop)
+    with pytest.raises(InputError, match=f"^{tmp_path / 'x'}: cannot be read .No such file"):
+        list_runs(tmp_path / "x")

@@ -20,6 +20,7 @@ CONTRADICTORY = {  # qrels; parts of the message
         ["line 3: grade 0 of document a for topic 1 contradicts grade 2 in line 1", "(3 contradictory judgments in"],
     ),
     "unjudged and relevant": ("1 0 a -1\n1 0 a 1\n", ["line 2: grade 1 of", "grade -1 in line 1 (1 contradictory judgment in"]),
+    "one of two annotators twice": ("1 1 a 2\n1 1 a 0\n1 2 a 0\n", ["line 2: grade 0 of", FIELD_2]),
     "two annotators": ("1 1 a 2\n1 2 a 0\n1 1 b 1\n", ["line 2: grade 0 of", FIELD_2]),
 }  # fmt: skip
 
@@ -41,10 +42,24 @@ def test_contradictory_judgments_are_refused_and_counted(name, tmp_path):
     with pytest.raises(InputError) as error:
         read_qrels(tmp_path / "qrels")
     assert all(message in str(error.value) for message in messages), error.value
-    assert (FIELD_2 in str(error.value)) == (name == "two annotators")
+    assert (FIELD_2 in str(error.value)) == ("two annotators" in name)
 
 
 def test_grade_out_of_range_is_no_sign_of_another_format(tmp_path):
     (tmp_path / "qrels").write_text("1 0 a 1e30\n")
     with pytest.raises(InputError, match=r"invalid grade '1e30'; expected .* in absolute value$"):
+        read_qrels(tmp_path / "qrels")
+
+
+OTHER_FORMATS = {  # first line of a file that is no qrels; message
+    "1, 0, a, 2": "commas between the fields; expected `topic 0 docno grade`; this is CSV",
+    "qid 0 docno rel": "invalid grade 'rel'; expected a number .*; this is a header: delete the line",
+    "1 0 docno rel": "invalid grade 'rel'; expected a number [^;]* in absolute value$",
+}
+
+
+@pytest.mark.parametrize("line", OTHER_FORMATS)
+def test_other_formats_than_qrels_are_recognised(line, tmp_path):
+    (tmp_path / "qrels").write_text(f"{line}\n1 0 b 1\n")
+    with pytest.raises(InputError, match=OTHER_FORMATS[line]):
         read_qrels(tmp_path / "qrels")

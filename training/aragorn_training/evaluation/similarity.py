@@ -9,8 +9,16 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, escape_name, pluralise
+from aragorn.errors import (
+    MAX_NAMES_LISTED,
+    InputError,
+    abbreviate_list,
+    build_unreadable_input_error,
+    escape_name,
+    pluralise,
+)
 from aragorn.io import Order
+from aragorn.io.files import select_files
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic
@@ -216,8 +224,12 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 
 def list_runs(directory: Path) -> list[Path]:
-    """Return the runs <team>-<system>.txt, plain or gzipped, of a directory, sorted."""
-    return sorted([*directory.glob("*-*.txt"), *directory.glob("*-*.txt.gz")])
+    """Return the runs <team>-<system>.txt, plain or gzipped, of a directory, sorted; raise
+    InputError if it is missing or unreadable."""
+    try:
+        return select_files(directory.iterdir(), "*-*.txt")
+    except OSError as error:
+        raise build_unreadable_input_error(error) from None
 
 
 def find_system_runs(directory: Path) -> dict[str, Path]:
