@@ -12,7 +12,7 @@ from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS
-from aragorn_training.plotting import DASHES, MARKERS, create_figure, get_style, render_png
+from aragorn_training.evaluation.plots import create_figure, render_png
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
 from tests.benchmarks.synthetic_inputs import open_retrieval, write_json_lines
@@ -24,6 +24,9 @@ CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}
 STAGES = {
     "read": "documents", "BM25 index": "conclusion index", "BM25, all topics": "conclusion retrieval", "hashes": "hashes",
 }  # fmt: skip
+COLOURS = ("#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280")
+MARKERS = "osD^vP"  # like the dashes, for readers in grey
+DASHES = ("-", "--", ":", "-.")
 STAGE_STYLES = {  # unlike those of systems
     name: {"color": "#333333", "marker": marker, "linestyle": dashes}
     for name, marker, dashes in zip(STAGES, MARKERS, DASHES, strict=False)
@@ -68,6 +71,13 @@ def draw(panels):
         axis.legend(**position, fontsize=9, frameon=False)
     axes[0].set_ylabel("seconds")
     return render_png(figure)
+
+
+def get_style(name, names):
+    """Return colour, marker and dashes of a curve by its position in names, e.g. of all systems."""
+    turn, column = divmod(list(names).index(name), len(COLOURS))
+    marker = MARKERS[(column + turn) % len(MARKERS)]
+    return {"color": COLOURS[column], "marker": marker, "linestyle": DASHES[turn % len(DASHES)]}
 
 
 def time_networks(directory, names):

@@ -3,10 +3,10 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
 
 from aragorn.cli import Commands
 from aragorn.errors import UsageError, abbreviate, escape_name, escape_undecodable
@@ -251,10 +251,9 @@ class StudyOptions(WorkOptions):
     )
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """Table of a study; plots (PNG) and further tables by name."""
 
     table: "pd.DataFrame"
-    plots: dict[str, bytes] = field(default_factory=dict)
-    tables: dict[str, "pd.DataFrame"] = field(default_factory=dict)
+    plots: Mapping[str, bytes] = {}
+    tables: Mapping[str, "pd.DataFrame"] = {}

@@ -1,7 +1,7 @@
 """Tests of the style of plots."""
 
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.plotting import get_style
+from tests.benchmarks.scaling import get_style
 
 
 def test_each_system_has_a_style_of_its_own():

@@ -27,22 +27,12 @@ COLUMNS = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdic
 def compare_checkpoints(
     seconds: Mapping[str, float], directory: Path, stored_directory: Path
 ) -> pd.DataFrame:
-    """Tabulate the metrics of new and stored checkpoints, with verdicts.
-
-    Args:
-        seconds: Seconds that each checkpoint took, by name.
-        directory: Directory of the new checkpoints.
-        stored_directory: Directory of the stored checkpoints.
-
-    Returns:
-        Rows of COLUMNS, in percent.
-    """
-    tables = [
-        _compare_checkpoint(directory / name, stored_directory / name).assign(
-            checkpoint=name, seconds=duration
-        )
-        for name, duration in seconds.items()
-    ]
+    """Tabulate the metrics of the checkpoints in two directories, in percent, with verdicts and the
+    `seconds` that each checkpoint took, as COLUMNS."""
+    tables = []
+    for name, duration in seconds.items():
+        table = _compare_checkpoint(directory / name, stored_directory / name)
+        tables.append(table.assign(checkpoint=name, seconds=duration))
     return pd.concat(tables)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
 
 

@@ -169,22 +169,18 @@ def evaluate(options: EvaluateOptions) -> None:
     shown = [parse_measure(name) for name in options.measures] or [*COMPACT_MEASURES]
     qrels_files = index_files_by_name(options.qrels, "qrels")
     run_files = index_files_by_name(options.runs, "run")
-    docnos, retrievable_docnos = (
+    docnos, retrievable = (
         read_collection(options.collection) if options.collection else (None, None)
     )
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, options.order) for name, file in run_files.items()}
-    if retrievable_docnos:
-        runs = {
-            name: restrict_run(run, retrievable_docnos, run_files[name])
-            for name, run in runs.items()
-        }
+    if retrievable:
+        runs = {name: restrict_run(run, retrievable, run_files[name]) for name, run in runs.items()}
     if options.exclude_ids:
         excluded = read_docnos(options.exclude_ids)
-        qrels_by_name = {
-            name: exclude_documents(qrels, excluded, name) for name, qrels in qrels_by_name.items()
-        }
-        runs = {name: exclude_documents(run, excluded, name) for name, run in runs.items()}
+        for tables_by_name in (qrels_by_name, runs):
+            for name, table in tables_by_name.items():
+                tables_by_name[name] = exclude_documents(table, excluded, name)
     overlaps = [
         compute_overlap(run, qrels, (name, label), (run_files[name], qrels_files[label]))
         for label, qrels in qrels_by_name.items()
@@ -208,13 +204,8 @@ def evaluate(options: EvaluateOptions) -> None:
     format_name = "terminal" if is_terminal else options.format
     print(tables.format_evaluation(means, tests, shown, format_name))
     if options.format == "table":
-        print(f"\n{_format_legend(shown[0], options.baseline)}")
-
-
-def _format_legend(measure: str, baseline: str | None) -> str:
-    """Format the legend of a table that is sorted by a measure, with tests against a baseline."""
-    tests = TEST_LEGEND.format(baseline) if baseline else ""
-    return EVALUATION_LEGEND.format(measure) + tests
+        test_legend = TEST_LEGEND.format(options.baseline) if options.baseline else ""
+        print(f"\n{EVALUATION_LEGEND.format(shown[0])}{test_legend}")
 
 
 def compare(options: CompareOptions) -> None:
@@ -222,27 +213,25 @@ def compare(options: CompareOptions) -> None:
     directories, how the runs of each system differ."""
     from aragorn_training.evaluation.comparison import compare_directories, find_runs
 
-    name_a, first = options.first
-    name_b, second = options.second
+    (name_a, first), (name_b, second) = options.first, options.second
+    names = (name_a, name_b)
     if name_a == name_b:
-        name_a = escape_name(str(first))
-        name_b = escape_name(str(second))
+        names = (escape_name(str(first)), escape_name(str(second)))
     if not (first.is_dir() and second.is_dir()):
         if options.system:
             raise UsageError("compare: --system applies to two directories; remove it")
-        return _compare_in_detail(first, second, (name_a, name_b), options)
+        return _compare_in_detail(first, second, names, options)
     runs_a = find_runs(first)
     runs_b = find_runs(second)
     if not options.system:
         if options.qrels or options.output:
             raise UsageError("compare: --qrels and -o are for two runs; add --system NAME")
-        lines = compare_directories(runs_a, runs_b, (name_a, name_b), options.order)
+        lines = compare_directories(runs_a, runs_b, names, options.order)
         return print("\n".join(map(escape_unprintable, lines)))
-    for name, runs in ((name_a, runs_a), (name_b, runs_b)):
+    for name, runs in zip(names, (runs_a, runs_b), strict=True):
         if options.system not in runs:
             raise UsageError(f"{name}: no run of this system; {suggest(options.system, runs)}")
-    files = runs_a[options.system], runs_b[options.system]
-    return _compare_in_detail(*files, (name_a, name_b), options)
+    return _compare_in_detail(runs_a[options.system], runs_b[options.system], names, options)
 
 
 def _compare_in_detail(

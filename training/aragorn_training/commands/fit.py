@@ -23,7 +23,7 @@ from aragorn_training.options import (
 )
 
 if TYPE_CHECKING:
-    from aragorn.systems.catalogue import System
+    from aragorn.systems.fusion import EnsembleStage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,25 +133,24 @@ def _get_output(options: "FitOptions | TuneOptions | FuseOptions", name: str) ->
 
 def tune(options: TuneOptions) -> None:
     """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
-    from aragorn.systems.catalogue import QUALITY_RERANKINGS, SYSTEMS
+    from aragorn.systems.catalogue import QUALITY_RERANKINGS
     from aragorn_training.data.retrieval import open_retrieval
     from aragorn_training.tuning.grid import load_grid, tune_grid
     from aragorn_training.tuning.quality import tune_quality
 
     if options.grid in QUALITY_RERANKINGS:
-        system = SYSTEMS[options.grid]
+        name = options.grid
         if len(options.qrels) > 1:
             raise UsageError(
-                f"tune {system.name}: {len(options.qrels)} qrels files; pass exactly one --qrels"
+                f"tune {name}: {len(options.qrels)} qrels files; pass exactly one --qrels"
             )
         if options.work_dir is None:
             raise UsageError(
-                f"tune {system.name}: no --work-dir; add the directory prepared by `prepare "
-                "quality`"
+                f"tune {name}: no --work-dir; add the directory prepared by `prepare quality`"
             )
-        output = _get_output(options, system.stage.checkpoint or system.name)
+        output = _get_output(options, QUALITY_RERANKINGS[name].checkpoint)
         with open_retrieval(options, options.work_dir, output.parent) as retrieval:
-            table = tune_quality(system, options.qrels[0][1], retrieval, output)
+            table = tune_quality(name, options.qrels[0][1], retrieval, output)
     else:
         grid = load_grid(options.grid)
         name = escape_undecodable(Path(options.grid).stem)
@@ -165,11 +164,11 @@ def tune(options: TuneOptions) -> None:
 
 def fuse(options: FuseOptions) -> None:
     """Fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs."""
-    from aragorn.systems.catalogue import ENSEMBLES, SYSTEMS
+    from aragorn.systems.catalogue import ENSEMBLES
 
     inputs = {"-i": options.inputs, "--qrels": options.qrels}
     if options.fusion in ENSEMBLES:
-        _fuse_ensemble(SYSTEMS[options.fusion], options)
+        _fuse_ensemble(ENSEMBLES[options.fusion], options)
     elif missing := [flag for flag, value in inputs.items() if not value]:
         raise UsageError(
             f"fuse {options.fusion}: a learned fusion is fitted to judgments; add "
@@ -179,7 +178,7 @@ def fuse(options: FuseOptions) -> None:
         _fuse_learned(options)
 
 
-def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
+def _fuse_ensemble(stage: "EnsembleStage", options: FuseOptions) -> None:
     from aragorn.engine.device import choose_device
     from aragorn.pipeline.session import CheckpointStore
     from aragorn_training.data.work_directory import lock_run
@@ -187,14 +186,14 @@ def _fuse_ensemble(system: "System", options: FuseOptions) -> None:
 
     if options.qrels:
         raise UsageError(
-            f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; "
+            f"fuse {options.fusion}: an ensemble is fitted to the validation pairs in --work-dir; "
             "remove --qrels"
         )
-    output = _get_output(options, system.stage.checkpoint or system.name)
+    output = _get_output(options, stage.checkpoint)
     device = choose_device(options.device)
     checkpoints = CheckpointStore(options.checkpoint_dir)
     with lock_run(output.name, options.work_dir):
-        fit_ensemble(system, options.work_dir, checkpoints, output, device, options.non_negative)
+        fit_ensemble(stage, options.work_dir, checkpoints, output, device, options.non_negative)
 
 
 def _fuse_learned(options: FuseOptions) -> None:

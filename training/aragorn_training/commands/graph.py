@@ -1,12 +1,13 @@
 """Build the graph of all steps from a corpus to the checkpoints of all systems."""
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from aragorn.errors import UsageError, suggest
 from aragorn.models.bert import BERTNetwork
 from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
@@ -134,6 +135,25 @@ def build_graph(sources: Sources) -> dict[str, Step]:
     return graph.steps
 
 
+def select_steps(steps: Mapping[str, Step], only: Sequence[str]) -> list[str]:
+    """Return the names of `only`, or of all steps that can be run, with required ones, in order;
+    raise UsageError for a step that is unknown or lacks an input."""
+    for name in only:
+        if name not in steps:
+            raise UsageError(f"unknown step {name!r}; {suggest(name, steps)}")
+        if missing := steps[name].missing:
+            raise UsageError(
+                f"{name}: missing {', '.join(missing)}; add it, or remove {name} from --only"
+            )
+    selection = {*only} or {
+        name for name, step in steps.items() if not step.missing and step.command[0] != "prepare"
+    }
+    for name in reversed([*steps]):
+        if name in selection:
+            selection |= {*steps[name].requires}
+    return [name for name in steps if name in selection]
+
+
 def list_system_checkpoints() -> list[str]:
     """Return the names of the checkpoints of all systems."""
     return _list_checkpoints(system.stage for system in SYSTEMS.values())
@@ -256,18 +276,8 @@ class _Graph:
         checkpoints = self._sources.work_dir / "checkpoints"
         output = checkpoints / name / "provenance.json"
         directories = () if command[0] == "fit" else ("--checkpoints", str(checkpoints))
-        step = Step(
-            name,
-            command,
-            output,
-            tuple(requires),
-            tuple(missing),
-            directories,
-            uses_device,
-            sources,
-            stored,
-        )
-        self._add(step)
+        needs = (tuple(requires), tuple(missing))
+        self._add(Step(name, command, output, *needs, directories, uses_device, sources, stored))
 
     def _add_published(self, kind: str, names: Sequence[str]) -> str:
         folder = self._sources.find_published(names)

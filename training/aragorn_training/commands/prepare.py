@@ -146,12 +146,18 @@ class EncoderOptions(PrepareOptions):
 
 def run_pairs(options: PairsOptions) -> None:
     """Build distantly supervised training and validation pairs."""
-    from aragorn_training.data.pairs import PairSettings, prepare_pairs
+    from aragorn_training.data.pairs import prepare_pairs
     from aragorn_training.data.work_directory import open_work_dir
 
     with open_work_dir(options.work_dir):
-        settings = PairSettings(options.seed, options.sample, options.hard_negatives)
-        prepare_pairs(options.input_dir, options.work_dir, settings, options.overwrite)
+        prepare_pairs(
+            options.input_dir,
+            options.work_dir,
+            options.seed,
+            options.sample,
+            options.hard_negatives,
+            options.overwrite,
+        )
 
 
 def run_passages(options: PassagesOptions) -> None:
@@ -167,10 +173,8 @@ def run_passages(options: PassagesOptions) -> None:
             options.exclude_runs,
             options.overwrite,
         )
-    print(
-        "percentage of passages without a relevant word: `empty` in this corpus, `published` in "
-        "Hollatz 2022"
-    )
+    text = "`empty` in this corpus, `published` in Hollatz 2022"
+    print(f"percentage of passages without a relevant word: {text}")
     print(table.to_string(index=False, float_format="%.1f"))
 
 
@@ -215,12 +219,7 @@ def run_distillation(options: DistillationOptions) -> None:
         session = Session(checkpoints, choose_device(options.device), cache)
         retrieval = DatasetRetrieval(titles, session)
         prepare_distillation(
-            teacher,
-            retrieval,
-            options.exclude_topics,
-            settings,
-            options.work_dir,
-            options.overwrite,
+            teacher, retrieval, options.exclude_topics, settings, options.overwrite
         )
 
 

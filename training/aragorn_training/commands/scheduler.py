@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import pandas as pd
+import torch
 
+from aragorn.errors import abbreviate_list, pluralise
 from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
 from aragorn_training.commands.graph import Step
-from aragorn_training.published import PACKAGE_DIR
+from aragorn_training.published import PACKAGE_DIR, STEP_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +50,7 @@ class Records:
         create_directory(self.directory)
         self.keys: dict[str, str] = {}
         for name, step in steps.items():
-            self.keys[name] = step.compute_key(
-                [self.keys[requirement] for requirement in step.requires]
-            )
+            self.keys[name] = step.compute_key([*map(self.keys.__getitem__, step.requires)])
         self._outputs = {name: step.output for name, step in steps.items()}
 
     def get_log(self, name: str) -> Path:
@@ -102,24 +103,18 @@ class Scheduler:
         with lock_directory(self.records.directory), on_interrupt(self._terminate):
             while pending or self._running:
                 for name in pending.copy():
-                    requirements = self.steps[name].requires
-                    if failed_requirements := [
-                        requirement for requirement in requirements if requirement in failed
-                    ]:
-                        log.error("%s: skipped, since %s failed", name, failed_requirements[0])
+                    requires = self.steps[name].requires
+                    unfinished = {*pending, *self._running}
+                    if cause := next((other for other in requires if other in failed), None):
+                        log.error("%s: skipped, since %s failed", name, cause)
                         failed.append(name)
                         pending.remove(name)
-                    elif not {*pending, *self._running}.intersection(
-                        requirements
-                    ) and self._has_slot(name):
+                    elif unfinished.isdisjoint(requires) and self._has_slot(name):
                         pending.remove(name)
                         self._start(name)
                 time.sleep(POLL_SECONDS)
-                ended = [
-                    name
-                    for name, (process, *_) in self._running.items()
-                    if process.poll() is not None
-                ]
+                processes = {name: process for name, (process, *_) in self._running.items()}
+                ended = [name for name, process in processes.items() if process.poll() is not None]
                 failed += [name for name in ended if self._end(name)]
         return failed
 
@@ -170,3 +165,53 @@ class Scheduler:
             self._record(name, start, is_finished=False)
         for process, *_ in self._running.values():
             process.wait()
+
+
+def format_plan(
+    steps: Mapping[str, Step], selection: Iterable[str], records: Records, device: str
+) -> str:
+    """Format selected steps with state, duration and requirements, and what others are missing."""
+    states = {name: records.get_state(name) for name in selection}
+    seconds = _estimate_seconds(states, records, device)
+    lines = [f"{'step':26}{'state':10}{'about':>7}  requires"]
+    for name, state in states.items():
+        duration = _format_duration(seconds[name])
+        lines.append(f"{name:26}{state:10}{duration:>7}  {abbreviate_list(steps[name].requires)}")
+    lines += [
+        f"{name}: cannot be made, missing {', '.join(step.missing)}"
+        for name, step in steps.items()
+        if step.missing
+    ]
+    remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
+    totals = []
+    if any(remaining):
+        totals.append(f"about {_format_duration(sum(remaining))} of computing")
+    if 0 in remaining:
+        totals.append(f"{pluralise(remaining.count(0), 'step')} of unknown duration")
+    return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}", ""])
+
+
+def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:
+    """Return the seconds per step on a device: measured here, else of STEP_SECONDS, else 0."""
+    table = pd.read_csv(STEP_SECONDS)
+    rows = table[table["device"].isin(["cpu", device])].drop_duplicates("step", keep="last")
+    seconds = dict(zip(rows["step"], rows["seconds"].astype(float), strict=True))
+    for name in names:
+        record = records.read(name)
+        if record and record.is_finished and record.device == device:
+            seconds[name] = record.seconds
+    return {name: seconds.get(name, 0.0) for name in names}
+
+
+def _format_duration(seconds: float) -> str:
+    if not seconds:
+        return "unknown"
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def list_gpus(device: str, processes_per_gpu: int) -> list[str]:
+    """Return the index of a GPU per process that may use it; none if the device is the CPU."""
+    if device == "cpu":
+        return []
+    all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
+    return os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(",") * processes_per_gpu

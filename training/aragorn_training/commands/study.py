@@ -46,35 +46,33 @@ def _read_description(module_name: str) -> str:
 def run_study(module: Any, options: Any) -> None:
     """Run a study; write its tables and plots, and print the table."""
     from aragorn.storage.atomic_files import create_directory, write_atomic
+    from aragorn_training.evaluation.plots import PNG_SIGNATURE
     from aragorn_training.evaluation.tables import (
         merge_rows,
-        read_rows_to_keep,
+        read_previous_rows,
         write_csv,
         write_csv_text,
     )
     from aragorn_training.options import Result
-    from aragorn_training.plotting import PNG_SIGNATURE
 
     output = get_output(options, "results", *filter(None, [module.FILE.format(options=options)]))
     create_directory(output.parent if module.FILE else output)
     key = getattr(module, "KEY", "")
     # read first, to fail before hours of training
-    kept_rows = read_rows_to_keep(output, key, options.replaced) if key else None
+    previous = read_previous_rows(output, key) if key else None
     result: pd.DataFrame | Result | Mapping[str, pd.DataFrame] = module.run(options)
     if isinstance(result, Mapping):
         for name, table in result.items():
             write_csv(output / f"{name}.csv", table, module.DIGITS)
         return
-    table = result.table if isinstance(result, Result) else result
-    if isinstance(result, Result):
-        for name, plot in result.plots.items():
-            file = output.with_name(f"{output.stem}{name and '_'}{name}.png")
-            write_atomic(file, plot, PNG_SIGNATURE)
-        for name, further_table in result.tables.items():
-            write_csv(output.with_name(f"{output.stem}_{name}.csv"), further_table, module.DIGITS)
-    if kept_rows is None:
+    table, plots, tables = result if isinstance(result, Result) else Result(result)
+    for name, plot in plots.items():
+        file = output.with_name(f"{output.stem}{name and '_'}{name}.png")
+        write_atomic(file, plot, PNG_SIGNATURE)
+    for name, further_table in tables.items():
+        write_csv(output.with_name(f"{output.stem}_{name}.csv"), further_table, module.DIGITS)
+    if previous is None:
         write_csv(output, table, module.DIGITS)
     else:
-        text = merge_rows(table, kept_rows, key, module.ORDER, module.DIGITS)
-        write_csv_text(output, text)
+        write_csv_text(output, merge_rows(table, previous, key, module.ORDER, module.DIGITS))
     print(table.to_string(index=False, float_format=f"%.{module.DIGITS}f", na_rep=""))

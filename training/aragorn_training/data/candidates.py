@@ -16,7 +16,7 @@ import numpy as np
 from rapidfuzz import fuzz, process
 
 from aragorn.errors import InputError
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 
 SAMPLE_FACTOR = 20  # arguments sampled per negative
 
@@ -38,11 +38,8 @@ class CandidateSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     def describe(self) -> str:
         """Describe the negatives, e.g. "negatives drawn at random from the collection"."""
-        rule = (
-            "drawn at random from"
-            if self.rule == "random"
-            else "of the least similar conclusions in"
-        )
+        is_random = self.rule == "random"
+        rule = "drawn at random from" if is_random else "of the least similar conclusions in"
         pool = "the collection" if self.pool == "collection" else "the validation split"
         return f"negatives {rule} {pool}"
 
@@ -56,11 +53,8 @@ UNRECORDED = CandidateSettings("split", "least_similar")
 
 def read_candidate_settings(values: Mapping[str, Any]) -> CandidateSettings:
     """Read the settings from the provenance of an ensemble, or from a recipe in a provenance."""
-    return (
-        msgspec.convert(values["validation"], CandidateSettings)
-        if "validation" in values
-        else UNRECORDED
-    )
+    settings = values.get("validation")
+    return UNRECORDED if settings is None else msgspec.convert(settings, CandidateSettings)
 
 
 def draw_negatives(
@@ -75,14 +69,15 @@ def draw_negatives(
 
     The rule `least_similar` draws `sample_factor` times as many arguments (at most all) and keeps
     those whose conclusions have the lowest Levenshtein ratios with the query, in ascending order.
+    Each query has a separate random stream.
 
     Args:
         conclusions: Normalised conclusions (N,) of the arguments in the pool.
         queries: Normalised conclusions (Q,) of the queries.
         count: Number of negatives per query.
         rule: Rule by which negatives are selected.
-        seed: Seed of the draw; each query has a separate random stream.
-        sample_factor: Number of arguments sampled per negative by the rule `least_similar`.
+        seed: Seed of the draw.
+        sample_factor: Number of arguments sampled per negative.
 
     Returns:
         Row indices (Q, count) of arguments in the pool.
@@ -102,9 +97,8 @@ def draw_negatives(
         if rule == "random":
             negatives[index] = rng.choice(unrelated, size=count, replace=False)
             continue
-        sample = rng.choice(
-            unrelated, size=min(len(unrelated), sample_factor * count), replace=False
-        )
+        size = min(len(unrelated), sample_factor * count)
+        sample = rng.choice(unrelated, size=size, replace=False)
         ratios = process.cdist([query], conclusions[sample], scorer=fuzz.ratio)[0]
         negatives[index] = sample[np.argsort(ratios, kind="stable")[:count]]
     return negatives

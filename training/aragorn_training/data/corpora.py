@@ -1,7 +1,7 @@
 """Name the corpus that a checkpoint is trained on, and its licence, for provenance and cards."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,8 @@ def describe_corpus(files: Sequence[Path]) -> dict[str, str]:
     The sample is recognised by its ids, args.me 2020-04-01 by ids that are hashes of their texts.
     Another corpus has the name of its directory, and no licence.
     """
-    documents = to_frame(
-        [
-            argument
-            for file in files
-            for argument in islice(read_arguments(file, Argument), ARGUMENTS_PER_FILE)
-        ]
-    )
+    parts = (islice(read_arguments(file, Argument), ARGUMENTS_PER_FILE) for file in files)
+    documents = to_frame([*chain.from_iterable(parts)])
     sample_files = find_corpus_files(SAMPLE_INPUT)
     sample_docnos = {
         argument.id for file in sample_files for argument in read_arguments(file, Argument)
@@ -51,6 +46,12 @@ def describe_dataset(dataset: Dataset) -> dict[str, str]:
         name = get_printable_name(dataset.corpus_files[0].parent)
         return {"data": name, "licence": UNKNOWN_LICENCE}
     return describe_corpus(dataset.corpus_files)
+
+
+def describe_judged_data(dataset: Dataset, hashes: dict[str, str]) -> dict[str, Any]:
+    """Return the training data of a provenance: the files of a dataset and other hashed files as
+    `input`, and the entries of `describe_dataset`."""
+    return {"input": dataset.file_hashes | hashes, **describe_dataset(dataset)}
 
 
 def format_credit(training_data: Mapping[str, Any]) -> str:

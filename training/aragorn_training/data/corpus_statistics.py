@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from aragorn.storage.recorded_files import RecordedFiles
-from aragorn_training.plotting import NEUTRAL, create_figure, render_png
+from aragorn_training.data.work_directory import iter_rows
+from aragorn_training.evaluation.plots import NEUTRAL, create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +30,7 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
         "validation arguments": len(validation),
         "validation queries": validation["normalised_conclusion"].nunique(),
         "unique normalised conclusions": len(unique_conclusions),
-        "vocabulary of conclusions": len(
-            {term for text in unique_conclusions for term in text.split()}
-        ),
+        "vocabulary of conclusions": len({*" ".join(unique_conclusions).split()}),
         "vocabulary of premises": vocabulary_size,
         "mean words per conclusion": round(float(conclusion_lengths.mean()), 2),
         "mean words per premise": round(float(premise_lengths.mean()), 1),
@@ -43,7 +41,9 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
         ),
     }
     for name, value in statistics.items():
-        log.info("%s: %s", name, _format_counts(value) if isinstance(value, dict) else value)
+        if isinstance(value, dict):
+            value = ", ".join(f"{text} ({count})" for text, count in value.items())
+        log.info("%s: %s", name, value)
     content = json.dumps(statistics, indent=1, ensure_ascii=False) + "\n"
     tables.build(["statistics.json"], lambda file: file.write_text(content, encoding="utf-8"))
     for name, lengths, label, max_length in (
@@ -53,23 +53,15 @@ def write_statistics(tables: RecordedFiles, train: pd.DataFrame, validation: pd.
         tables.build([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
 
 
-def _format_counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{text} ({count})" for text, count in counts.items())
-
-
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
     """Return the word counts (arguments,) of the premises and the number of distinct words."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):
-        for batch in pq.ParquetFile(directory / f"{split}.pieces.parquet").iter_batches(
-            2_000, columns=["premise"]
-        ):
-            lengths += [len(text.split()) for text in batch["premise"].to_pylist()]
-        for batch in pq.ParquetFile(directory / f"{split}.words.parquet").iter_batches(
-            2_000, columns=["premise"]
-        ):
-            terms.update(*(text.split() for text in batch["premise"].to_pylist()))
+        for row in iter_rows(directory / f"{split}.pieces.parquet", ["premise"], directory):
+            lengths.append(len(row["premise"].split()))
+        for row in iter_rows(directory / f"{split}.words.parquet", ["premise"], directory):
+            terms.update(row["premise"].split())
     return np.array(lengths), len(terms)
 
 

@@ -1,6 +1,7 @@
 """Read topics and debate titles of args.me arguments, and exclude titles that paraphrase topics."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:
     """Read the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
-    contexts = (item for file in files for item in _read_contexts(file))
+    contexts = chain.from_iterable(map(_read_contexts, files))
     return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}
 
 
@@ -49,16 +50,12 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
     portal's name. Titles with fewer than two words that contain a letter are skipped.
     """
     titles: dict[str, str] = {}
-    for file in files:
-        for _, context in _read_contexts(file):
-            title = (
-                context.discussion_title
-                or (context.source_title or "").partition(SITE_SEPARATOR)[0]
-            )
-            title = " ".join(title.split())
-            normalised_title = normalise(title)
-            if sum(any(map(str.isalpha, word)) for word in normalised_title.split()) >= 2:
-                titles.setdefault(normalised_title, title)
+    for _, context in chain.from_iterable(map(_read_contexts, files)):
+        page_title = (context.source_title or "").partition(SITE_SEPARATOR)[0]
+        title = " ".join((context.discussion_title or page_title).split())
+        normalised_title = normalise(title)
+        if sum(any(map(str.isalpha, word)) for word in normalised_title.split()) >= 2:
+            titles.setdefault(normalised_title, title)
     return [titles[normalised_title] for normalised_title in sorted(titles)]
 
 
@@ -69,20 +66,16 @@ def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[st
     least SIMILARITY_THRESHOLD, or if they share at least half of the stems of the text with fewer
     stems, and at least two unless it has a single stem.
     """
-    normalised_titles, normalised_topics = (
-        [normalise(text) for text in texts] for texts in (titles, topics)
-    )
-    # (titles, topics)
-    ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)
+    ratios = process.cdist(
+        titles, topics, scorer=fuzz.token_sort_ratio, processor=normalise
+    )  # (titles, topics)
     terms = TermAnalyser("porter")
-    title_stem_sets, topic_stem_sets = (
-        [set(terms.analyse(text)) for text in texts] for texts in (titles, topics)
-    )
+    topic_stems = [{*terms.analyse(topic)} for topic in topics]
     return [
         title
-        for title, title_ratios, title_stems in zip(titles, ratios, title_stem_sets, strict=True)
+        for title, title_ratios in zip(titles, ratios, strict=True)
         if (title_ratios < SIMILARITY_THRESHOLD).all()
-        and not any(_share_stems(title_stems, topic_stems) for topic_stems in topic_stem_sets)
+        and not any(_share_stems({*terms.analyse(title)}, stems) for stems in topic_stems)
     ]
 
 

@@ -17,8 +17,13 @@ from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
 from aragorn_training.data.candidates import SAMPLE_FACTOR
-from aragorn_training.data.seeds import RandomStream, create_generator
-from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, VALIDATION, VALIDATION_RULE
+from aragorn_training.data.split import (
+    NEGATIVES_PER_ARGUMENT,
+    VALIDATION,
+    VALIDATION_RULE,
+    RandomStream,
+    create_generator,
+)
 
 COMPARISONS_PER_CHUNK = 500_000
 RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
@@ -63,15 +68,10 @@ def sample_negatives(
         samples = [
             _sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk
         ]
-        anchors = np.repeat(starts[chunk], [len(sample) for sample in samples])
-        similarity = process.cpdist(
-            conclusions[anchors],
-            conclusions[np.concatenate(samples)],
-            scorer=fuzz.ratio,
-            workers=-1,
-            dtype=np.float32,
-        )
-        bounds = np.cumsum([len(sample) for sample in samples])[:-1]
+        sizes = [len(sample) for sample in samples]
+        pairs = conclusions[np.repeat(starts[chunk], sizes)], conclusions[np.concatenate(samples)]
+        similarity = process.cpdist(*pairs, scorer=fuzz.ratio, workers=-1, dtype=np.float32)
+        bounds = np.cumsum(sizes)[:-1]
         for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
             size = ends[i] - starts[i]
             selected_rows = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
@@ -131,9 +131,8 @@ def retrieve_for_conclusions(
         build_term_index(Path(folder), docnos, lambda batch: by_docno.loc[batch], index_settings)
         index = TermIndex(Path(folder), index_settings)
         groups = by_docno.groupby("normalised_conclusion", sort=True).indices
-        for group in track(
-            list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"
-        ):
+        label = f"retrieval with {type(model).__name__}"
+        for group in track(list(groups.values()), label, "conclusions"):
             query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
             hits = search(index, query, model, depth + len(group)).documents
             yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
@@ -158,11 +157,8 @@ def _sample_rows(
 ) -> np.ndarray:
     """Sample SAMPLE_FACTOR · `per_argument` · (end - start) rows outside [start, end), or all."""
     n_candidates = total - (end - start)
-    rows = rng.choice(
-        n_candidates,
-        size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)),
-        replace=False,
-    )
+    size = min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start))
+    rows = rng.choice(n_candidates, size=size, replace=False)
     rows[rows >= start] += end - start
     return rows
 

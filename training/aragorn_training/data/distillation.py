@@ -18,11 +18,11 @@ from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
 from aragorn.systems.catalogue import System
 from aragorn.versions import describe_versions
-from aragorn_training.data.corpora import describe_dataset
+from aragorn_training.data.corpora import describe_judged_data
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.retrieval import DatasetRetrieval
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import convert_table_errors
 
 VERSION = 1  # of the table made from the same rankings
@@ -50,19 +50,14 @@ class DebateTitleInput(Dataset):
     @cached_property
     def topics(self) -> pd.DataFrame:
         """The debate titles as topics `qid query`, numbered from 1."""
-        return pd.DataFrame(
-            {
-                "qid": [str(index) for index in range(1, len(self._titles) + 1)],
-                "query": self._titles,
-            }
-        )
+        qids = [str(number) for number in range(1, len(self._titles) + 1)]
+        return pd.DataFrame({"qid": qids, "query": self._titles})
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
         """The SHA-256 of each input file by name, and that of the titles as `titles`."""
-        return super().file_hashes | {
-            "titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()
-        }
+        titles = "\n".join(self._titles).encode()
+        return super().file_hashes | {"titles": hashlib.sha256(titles).hexdigest()}
 
 
 def build_title_input(
@@ -86,10 +81,9 @@ def build_title_input(
             else "no debate titles"
         )
         raise InputError(f"{dataset.name}: {cause}; use a larger corpus")
-    sample = create_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[
-        : settings.max_titles
-    ]
-    return DebateTitleInput(*paths, titles=[titles[index] for index in np.sort(sample)])
+    rng = create_generator(settings.seed, RandomStream.DEBATE_TITLES)
+    sample = np.sort(rng.permutation(len(titles))[: settings.max_titles])
+    return DebateTitleInput(*paths, titles=[titles[index] for index in sample])
 
 
 def prepare_distillation(
@@ -97,28 +91,20 @@ def prepare_distillation(
     retrieval: DatasetRetrieval,
     excluded_topic_files: Sequence[Path],
     settings: DistillationSettings,
-    work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write documents with the teacher's scores for debate titles to `get_table_path(work_dir)`;
-    keep a complete table.
+    """Write documents with a teacher's scores for debate titles to the table of the retrieval's
+    working directory, see `get_table_path`; keep a complete table.
 
-    Args:
-        system: Teacher.
-        retrieval: DatasetRetrieval on the result of `build_title_input`.
-        excluded_topic_files: Topic files passed to `build_title_input`.
-        settings: Settings passed to `build_title_input`.
-        work_dir: Working directory.
-        overwrite: Whether to replace a table prepared from other input or settings.
+    The retrieval is on the result of `build_title_input` with the same topic files and settings.
     """
     cache_key = {
-        "input": retrieval.dataset.file_hashes | hash_input_files(list(excluded_topic_files)),
-        **describe_dataset(retrieval.dataset),
+        **describe_judged_data(retrieval.dataset, hash_input_files([*excluded_topic_files])),
         "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
         "version": describe_versions(sys.modules[__name__]),
         **asdict(settings),
     }
-    file = get_table_path(work_dir)
+    file = get_table_path(retrieval.session.cache.path)
     tables = RecordedFiles(file.parent, cache_key, overwrite)
     tables.build([file.name], partial(_write_scores, system, retrieval, settings))
 
@@ -139,43 +125,29 @@ def _write_scores(
     system: System, retrieval: DatasetRetrieval, settings: DistillationSettings, file: Path
 ) -> None:
     titles = retrieval.topics.set_index("qid")["query"]
+    count = settings.documents_per_title
     lists = []
     for qid, ranking in retrieval.rank(system.stage).groupby("qid", sort=False):
-        selected_documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
-        if (
-            len(selected_documents) == settings.documents_per_title
-            and selected_documents["score"].nunique() > 1
-        ):
-            lists.append(
-                selected_documents.assign(data=system.name, debate=titles[qid], topic=titles[qid])
-            )
+        documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
+        if len(documents) == count and documents["score"].nunique() > 1:
+            lists.append(documents.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not lists:
         raise InputError(
             f"{retrieval.dataset.name}: for none of {len(titles)} titles does {system.name} rank "
-            f"at least {settings.documents_per_title} documents with different scores; lower "
-            "--documents or use a larger corpus"
+            f"at least {count} documents with different scores; lower --documents or use a larger "
+            "corpus"
         )
     table = pd.concat(lists, ignore_index=True)
-    texts = retrieval.collection.documents.read_texts(set(table["docno"])).set_index("docno")[
-        "premise"
-    ]
-    table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(
-        file, index=False
-    )
-    log.info(
-        "Scored %d documents for each of %d out of %d titles",
-        settings.documents_per_title,
-        len(lists),
-        len(titles),
-    )
+    texts = retrieval.collection.documents.read_texts(set(table["docno"]))
+    premises = table["docno"].map(texts.set_index("docno")["premise"])
+    table.assign(premise=premises)[COLUMNS].to_parquet(file, index=False)
+    message = "Scored %d documents for each of %d out of %d titles"
+    log.info(message, count, len(lists), len(titles))
 
 
 def _select_ranks(n_documents: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
     """Select at most `documents_per_title` 0-based ranks: half at the top, half sampled below."""
     n_top = min(n_documents, -(-settings.documents_per_title // 2))
-    sample = n_top + create_generator(
-        settings.seed, RandomStream.DEBATE_TITLES, title_index
-    ).permutation(n_documents - n_top)
-    return np.concatenate(
-        [np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])]
-    )
+    rng = create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index)
+    sample = rng.permutation(n_documents - n_top)[: settings.documents_per_title - n_top]
+    return np.concatenate([np.arange(n_top), n_top + np.sort(sample)])

@@ -67,14 +67,10 @@ def _read_pairs(file: Path) -> pd.DataFrame:
     """Read the labelled pairs as COLUMNS, with the query as debate and topic, and the line as
     docno."""
     is_csv = file.suffix == ".csv"
-    rows = [
-        {
-            "docno": str(line),
-            "topic": parse_text(file, line, query),
-            "premise": parse_text(file, line, text),
-            "score": parse_number(file, line, "label", label, -MAX_LABEL, MAX_LABEL),
-        }
-        for line, (query, text, label) in read_rows(file, HEADER, "," if is_csv else "\t", is_csv)
-    ]
-    table = pd.DataFrame(rows)
+    rows = []
+    for line, (query, text, label) in read_rows(file, HEADER, "," if is_csv else "\t", is_csv):
+        score = parse_number(file, line, "label", label, -MAX_LABEL, MAX_LABEL)
+        texts = (parse_text(file, line, query), parse_text(file, line, text))
+        rows.append((str(line), *texts, score))
+    table = pd.DataFrame(rows, columns=["docno", "topic", "premise", "score"])
     return table.assign(data=file.name, debate=table["topic"])

@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -44,8 +43,7 @@ TOKENIZER_CONFIG = {
 }
 
 
-@dataclass(frozen=True)
-class PackagedEncoder:
+class PackagedEncoder(NamedTuple):
     """Descriptor of an int8 ONNX encoder that PACKAGE contains."""
 
     model_id: str  # model id on the Hugging Face Hub
@@ -96,32 +94,26 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     package_folder = find_package_folder(encoder)
     for file, expected_hash in encoder.sha256.items():
         path = package_folder / file
-        if not path.is_file() or sha256_file(path) != expected_hash:
-            cause = (
-                f"SHA-256 is not {expected_hash[:12]}…, that of {encoder.model_id}"
-                if path.is_file()
-                else "missing"
-            )
+        cause = "" if path.is_file() else "missing"
+        if not cause and sha256_file(path) != expected_hash:
+            cause = f"SHA-256 is not {expected_hash[:12]}…, that of {encoder.model_id}"
+        if cause:
             raise InputError(
                 f"{path}: {cause}; install {PACKAGE} with `pip install -e '.[training]'`"
             )
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
+    architecture = {"architectures": [encoder.architecture]}
     contents = {
-        CONFIG_FILE: encode_json(
-            {"architectures": [encoder.architecture], **BERT_CONFIG, "id2label": {"0": "LABEL_0"}}
-        ),
+        CONFIG_FILE: encode_json(architecture | BERT_CONFIG | {"id2label": {"0": "LABEL_0"}}),
         WEIGHTS_FILE: safetensors.numpy.save(parameters, {"format": "pt"}),
         TOKENISER_FILE: (package_folder / TOKENISER_FILE).read_bytes(),
         "tokenizer_config.json": encode_json(TOKENIZER_CONFIG),
     }
+    origin = {"data": encoder.model_id, "licence": encoder.licence}
+    file = f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}"
     provenance = {
-        "training_data": {
-            "input": dict(encoder.sha256),
-            "data": encoder.model_id,
-            "licence": encoder.licence,
-        },
-        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: "
-        "int8 weights, dequantised",
+        "training_data": {"input": dict(encoder.sha256), **origin},
+        "source": f"{file}: int8 weights, dequantised",
     }
     write_with_provenance(output, contents, provenance)
     log.info("Wrote %s: %s (%s), float32", output, encoder.model_id, encoder.licence)

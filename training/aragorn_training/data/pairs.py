@@ -3,10 +3,8 @@
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -26,11 +24,12 @@ from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import describe_corpus
 from aragorn_training.data.corpus_statistics import write_statistics
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
-from aragorn_training.data.seeds import RandomStream, create_generator
 from aragorn_training.data.split import (
     NEGATIVES_PER_ARGUMENT,
     TRAIN,
     VALIDATION,
+    RandomStream,
+    create_generator,
     split_by_conclusion,
 )
 from aragorn_training.data.work_directory import get_hard_negatives_file
@@ -58,65 +57,66 @@ TABLE_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class PairSettings:
-    """Options of `prepare pairs` that determine the pairs."""
-
-    seed: int = 0  # seed of the sample, the split and the negatives
-    sample_size: int = 0  # number of random arguments to use; 0: all
-    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
-
-
 def prepare_pairs(
-    corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False
+    corpus_dir: Path,
+    work_dir: Path,
+    seed: int,
+    sample_size: int,
+    hard_negatives: str | None,
+    overwrite: bool,
 ) -> None:
     """Write the tables of pairs, corpus statistics and, if set, hard negatives into a working
     directory.
 
     The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives are
     <model>/unrelated.parquet.
+
+    Args:
+        corpus_dir: Directory with the args.me corpus.
+        work_dir: Working directory.
+        seed: Seed of the sample, the split and the negatives.
+        sample_size: Number of random arguments to use; 0: all.
+        hard_negatives: Retrieval model of hard negatives, if any: "dirichlet".
+        overwrite: Whether to replace tables prepared from other input or settings.
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {
         "input": hash_input_files(files),
         **describe_corpus(files),
         "version": describe_versions(touche, normalisation, collection, sys.modules[__name__]),
-        "seed": settings.seed,
-        "sample_size": settings.sample_size,
+        "seed": seed,
+        "sample_size": sample_size,
     }
     tables = RecordedFiles(work_dir, cache_key, overwrite)
-    train, validation = split_by_conclusion(_read_arguments(files, settings), settings.seed)
-    splits = [
-        (name, part, sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], settings.seed))
-        for name, part in ((TRAIN, train), (VALIDATION, validation))
-    ]
-    for name, part, negatives in splits:
+    train, validation = split_by_conclusion(_read_arguments(files, sample_size, seed), seed)
+    parts = {TRAIN: train, VALIDATION: validation}
+    negatives = {
+        name: sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], seed)
+        for name, part in parts.items()
+    }
+    for name, part in parts.items():
         for form in PREMISE_FORMS:
-            write = partial(_write_table, part, negatives, form, f"Writing {name}.{form}")
+            write = partial(_write_table, part, negatives[name], form, f"Writing {name}.{form}")
             tables.build([f"{name}.{form}.parquet"], write)
     write_statistics(tables, train, validation)
-    if settings.hard_negatives:
-        file = get_hard_negatives_file(work_dir, settings.hard_negatives)
-        hard_negatives = RecordedFiles(file.parent, cache_key, overwrite=True)
-        write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed)
-        hard_negatives.build([file.name], write)
+    if hard_negatives:
+        file = get_hard_negatives_file(work_dir, hard_negatives)
+        write = partial(_write_hard_negatives, train, negatives[TRAIN][:, 0], seed)
+        RecordedFiles(file.parent, cache_key, overwrite=True).build([file.name], write)
 
 
-def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
+def _read_arguments(files: list[Path], sample_size: int, seed: int) -> pd.DataFrame:
     """Read the arguments of sufficient length, or a sample, with `normalised_conclusion`."""
     documents = read_documents(files)
     arguments = select_collection(documents)
     validate_collection(arguments, len(documents))
-    if settings.sample_size:
-        rng = create_generator(settings.seed, RandomStream.SAMPLE)
-        arguments = arguments.sort_values("docno").iloc[
-            np.sort(rng.permutation(len(arguments))[: settings.sample_size])
-        ]
-    normalised_conclusions = {
-        conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()
-    }
-    arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised_conclusions)
-    return arguments
+    if sample_size:
+        rng = create_generator(seed, RandomStream.SAMPLE)
+        rows = np.sort(rng.permutation(len(arguments))[:sample_size])
+        arguments = arguments.sort_values("docno").iloc[rows]
+    conclusions = arguments["conclusion"]
+    normalised = {text: normalise(text) for text in conclusions.unique()}
+    return arguments.assign(normalised_conclusion=conclusions.map(normalised))
 
 
 def _write_table(
@@ -132,13 +132,10 @@ def _write_table(
         for block in track(blocks, label, "arguments", [len(block) for block in blocks]):
             part = arguments.iloc[block]
             texts = [PREMISE_FORMS[form](premise) for premise in premises[block]]
-            columns = [part["docno"], part["conclusion"], part["normalised_conclusion"], texts]
-            columns.append([docnos[row].tolist() for row in negatives[block]])
-            arrays = [
-                pa.array(column, type)
-                for column, type in zip(columns, TABLE_SCHEMA.types, strict=True)
-            ]
-            writer.write_table(pa.table(arrays, schema=TABLE_SCHEMA))
+            columns = part[["docno", "conclusion", "normalised_conclusion"]].to_dict("list")
+            negative_docnos = [docnos[row].tolist() for row in negatives[block]]
+            columns |= {"premise": texts, "negatives": negative_docnos}
+            writer.write_table(pa.table(columns, TABLE_SCHEMA))
 
 
 def _write_hard_negatives(train: pd.DataFrame, fallback: np.ndarray, seed: int, file: Path) -> None:

@@ -27,7 +27,7 @@ from aragorn.text.normalisation import tokenise_query
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import build_not_found_error, read_prepared_manifest
 
 VERSION = 1  # of the vectors of the same tables

@@ -47,13 +47,10 @@ class RunComparison:
             counts = f"{len(first_ranks)} of {len(self.topics)} rankings differ"
             return f"{counts}, first at rank {first_ranks.min():.0f}"
         n = self.n_score_differences
-        verb = "differs" if n == 1 else "differ"
-        size = self.max_score_difference
-        return (
-            f"equal rankings; {pluralise(n, 'score')} {verb} by at most {size:.2g}"
-            if n
-            else "equal rankings"
-        )
+        if not n:
+            return "equal rankings"
+        scores = f"{pluralise(n, 'score')} {'differs' if n == 1 else 'differ'}"
+        return f"equal rankings; {scores} by at most {self.max_score_difference:.2g}"
 
     def format_summary(self) -> str:
         """Format counts of topics, documents and rankings, and the size of score differences."""
@@ -62,9 +59,8 @@ class RunComparison:
             lines.append(f"different systems: {self.tags[0]} and {self.tags[1]}")
         lines.append(f"topics: {len(self.topics)} in both runs")
         for name, qids in zip(self.names, self.topics_of_one_run, strict=True):
-            lines += (
-                [f"topics only in {name} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
-            )
+            if qids:
+                lines.append(f"topics only in {name} ({len(qids)}): {abbreviate_list(qids)}")
         totals = self.topics[["shared", "entered", "left", "moved"]].sum()
         lines.append(
             f"documents in both runs: {totals['shared']}; largest score difference: "
@@ -111,7 +107,7 @@ def compare_rankings(
         for run in (first, second)
     )
     qids_a, qids_b = (list(dict.fromkeys(run["qid"])) for run in (first, second))
-    common_qids = set(qids_a) & set(qids_b)
+    common_qids = {*qids_a} & {*qids_b}
     common = [qid for qid in qids_a if qid in common_qids]
     if not common:
         raise_no_common_topic(qids_a, qids_b, *names)
@@ -136,28 +132,20 @@ def compare_rankings(
     topics["correlation"] = pd.Series(correlations, dtype=float)
     changes = pairs.assign(best=best_rank)[is_changed].sort_values(["qid", "best", "docno"])
     score_differences = (pairs["score_a"] - pairs["score_b"]).abs()
-    tags = [str(run["tag"].iloc[0]) if "tag" in run else "" for run in (first, second)]
+    # the first run's scores at both ranks of a document
+    crossed = pairs[is_moved].merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
+    tag_a, tag_b = (str(run["tag"].iloc[0]) if "tag" in run else "" for run in (first, second))
+    only_a, only_b = ([qid for qid in qids if qid not in common_qids] for qids in (qids_a, qids_b))
     return RunComparison(
         names,
-        (tags[0], tags[1]),
+        (tag_a, tag_b),
         topics.loc[common],
         changes.drop(columns="best").reset_index(drop=True),
-        (
-            [qid for qid in qids_a if qid not in common_qids],
-            [qid for qid in qids_b if qid not in common_qids],
-        ),
+        (only_a, only_b),
         float(score_differences.max()),
         int((score_differences > 0).sum()),
-        _compute_max_score_gap(pairs[is_moved], run_a),
+        float((crossed["score_a"] - crossed["score"]).abs().max()),
     )
-
-
-def _compute_max_score_gap(moved_pairs: pd.DataFrame, run_a: pd.DataFrame) -> float:
-    """Compute the largest difference of the first run's scores at the two ranks of a document."""
-    crossed = moved_pairs[["qid", "rank_b", "score_a"]].merge(
-        run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"]
-    )
-    return float((crossed["score_a"] - crossed["score"]).abs().max())
 
 
 def find_runs(directory: Path) -> dict[str, Path]:

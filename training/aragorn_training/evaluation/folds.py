@@ -1,7 +1,7 @@
 """Assign topics to cross-validation folds, and split names into train, dev and test sets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """Names of the debates or topics in the train, dev and test sets of one fold."""
 
     train: frozenset[str]
@@ -46,27 +45,15 @@ def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> li
     Raises:
         ValueError: If there are too few names for the folds and dev sets.
     """
-    sorted_names = sorted(names)
-    shuffled_names = [
-        sorted_names[index] for index in np.random.default_rng(seed).permutation(len(sorted_names))
-    ]
-    tests: list[list[str]] = (
-        [shuffled_names[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
-    )
-    if n_folds > len(shuffled_names) or len(shuffled_names) - max(map(len, tests)) <= n_dev:
+    order = np.random.default_rng(seed).permutation(len(names))
+    shuffled = np.array(sorted(names), dtype=object)[order].tolist()
+    tests = [shuffled[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
+    if n_folds > len(shuffled) or len(shuffled) - max(map(len, tests)) <= n_dev:
         raise ValueError(
-            f"{len(shuffled_names)} names: too few for {n_folds} folds with {n_dev} dev names each"
+            f"{len(shuffled)} names: too few for {n_folds} folds with {n_dev} dev names each"
         )
     splits = []
     for fold, test in enumerate(tests):
-        remaining_names = [
-            name for group in tests[fold + 1 :] + tests[:fold] for name in group
-        ] or shuffled_names
-        splits.append(
-            Fold(
-                frozenset(remaining_names[n_dev:]),
-                frozenset(remaining_names[:n_dev]),
-                frozenset(test),
-            )
-        )
+        others = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled
+        splits.append(Fold(frozenset(others[n_dev:]), frozenset(others[:n_dev]), frozenset(test)))
     return splits

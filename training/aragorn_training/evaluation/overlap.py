@@ -69,14 +69,8 @@ def format_overlaps(overlaps: Sequence[Overlap]) -> list[str]:
 def compute_overlap(
     run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]
 ) -> Overlap:
-    """Compute the overlap of a run and qrels, and log a warning if judged topics are missing or few
-    documents are judged.
-
-    Args:
-        run: Run `qid docno`, in rank order.
-        qrels: Judgments `qid docno rel`.
-        names: Names of run and qrels.
-        files: Files of run and qrels, for the error message.
+    """Compute the overlap of a run `qid docno`, in rank order, and qrels `qid docno rel`, with their
+    names and files; log a warning if judged topics are missing or few documents are judged.
 
     Raises:
         InputError: If no topic of the run has a relevant document, or no document of these topics
@@ -96,15 +90,10 @@ def compute_overlap(
     missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in other_qids]
     unjudged = [qid for qid in topics if qid not in judged]
     if missing_qids:
-        log.warning(
-            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means "
-            "other than nDCG@5-touche",
-            names[0],
-            len(common),
-            len(evaluated),
-            names[1],
-            abbreviate_list(missing_qids, MAX_NAMES_LISTED),
-        )
+        counts = f"{len(common)} of the {len(evaluated)} judged topics of {names[1]}"
+        missing = abbreviate_list(missing_qids, MAX_NAMES_LISTED)
+        message = "%s covers %s; missing topics (%s) count as 0 in means other than nDCG@5-touche"
+        log.warning(message, names[0], counts, missing)
     judged_qids = set(judged_pairs["qid"])
     unmatched = [qid for qid in common if qid not in judged_qids]
     if unmatched or n_judged < MIN_JUDGED_SHARE * len(top_rows):
@@ -116,15 +105,9 @@ def compute_overlap(
             len(top_rows),
             abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
         )
-    return Overlap(
-        *names,
-        common,
-        missing_qids,
-        unjudged,
-        sorted(judged - evaluated),
-        len(top_rows),
-        n_judged,
-    )
+    without_relevant = sorted(judged - evaluated)
+    sizes = (len(top_rows), n_judged)
+    return Overlap(*names, common, missing_qids, unjudged, without_relevant, *sizes)
 
 
 def _build_no_judged_document_error(
@@ -132,12 +115,12 @@ def _build_no_judged_document_error(
 ) -> InputError:
     """Build the error of a run and qrels without a common pair of topic and document, with an
     example of each."""
-    examples = [
+    pair, judged_pair = (
         " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
         for table in (pairs, qrels)
-    ]
-    pairs_text = f"{files[0]}: {examples[0]}; {files[1]}: {examples[1]}"
-    cause = f"no document is judged for its topic ({pairs_text})"
+    )
+    examples = f"{files[0]}: {pair}; {files[1]}: {judged_pair}"
+    cause = f"no document is judged for its topic ({examples})"
     part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
     return InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
 
@@ -149,15 +132,8 @@ def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> Non
     absent = [qid for qid in evaluated if qid not in common]
     suffix = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
     level = logging.WARNING if suffix else logging.INFO
-    log.log(
-        level,
-        "%s × %s: %d of %d judged topics%s",
-        dataset.name,
-        qrels_name,
-        len(common),
-        len(evaluated),
-        suffix,
-    )
+    counts = f"{len(common)} of {len(evaluated)} judged topics"
+    log.log(level, "%s × %s: %s%s", dataset.name, qrels_name, counts, suffix)
 
 
 def find_common_topics(
@@ -213,21 +189,10 @@ def read_docnos(file: Path) -> set[str]:
 
 
 def count_judged_documents(qrels: pd.DataFrame, docnos: Set[str]) -> pd.DataFrame:
-    """Count the judged documents of each topic, and those that an input has.
-
-    Args:
-        qrels: All judgments `qid docno rel`, without repeated ones.
-        docnos: Docnos of the input.
-
-    Returns:
-        One row per topic, sorted by `sort_topics`: `qid judged in_input`.
-    """
-    counts = (
-        qrels.assign(in_input=qrels["docno"].isin(docnos))
-        .groupby("qid")["in_input"]
-        .agg(["size", "sum"])
-    )
-    return sort_topics(counts.set_axis(["judged", "in_input"], axis="columns").reset_index())
+    """Count the judged documents of each topic in qrels without repeated judgments, and those of an
+    input with these docnos: rows `qid judged in_input`, sorted by `sort_topics`."""
+    groups = qrels["docno"].isin(docnos).groupby(qrels["qid"])
+    return sort_topics(groups.agg(judged="size", in_input="sum").reset_index())
 
 
 def find_complete_topics(counts: pd.DataFrame) -> list[str]:
@@ -266,13 +231,10 @@ def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFram
     restricted_run["rank"] = restricted_run.groupby("qid").cumcount() + 1
     qids = set(restricted_run["qid"])
     empty_topics = [qid for qid in dict.fromkeys(run["qid"]) if qid not in qids]
-    log.info(
-        "%s: dropped %s of %s outside the collection; topics left without documents: %s",
-        file.name,
-        f"{(~is_inside).sum():,}",
-        n_documents,
-        abbreviate_list(empty_topics, MAX_NAMES_LISTED) or "none",
-    )
+    names = abbreviate_list(empty_topics, MAX_NAMES_LISTED) or "none"
+    counts = f"{(~is_inside).sum():,} of {n_documents}"
+    message = "%s: dropped %s outside the collection; topics left without documents: %s"
+    log.info(message, file.name, counts, names)
     return restricted_run
 
 

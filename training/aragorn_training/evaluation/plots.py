@@ -1,16 +1,42 @@
-"""Plot evaluation results as PNG images."""
+"""Plot evaluation results, and create figures in one style as reproducible PNGs."""
 
+import io
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
 from scipy.stats import spearmanr
 
-from aragorn_training.plotting import NEUTRAL, create_figure, reduce_colours, render_png
-
+PNG_SIGNATURE = rb"\x89PNG\r\n"
+NEUTRAL = "#30638e"
 BETTER = "#0b6e4f"
 WORSE = "#b3261e"
+
+
+def create_figure(width: float, height: float) -> Figure:
+    """Create an empty figure, `width` by `height` inches, that needs no display."""
+    fig = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig
+
+
+def render_png(fig: Figure) -> bytes:
+    """Render a figure as PNG at 110 dpi, without metadata that name matplotlib's version."""
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def reduce_colours(png: bytes) -> bytes:
+    """Reduce a PNG file to 32 colours, which makes scatter plots several times smaller."""
+    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    image.save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
@@ -32,13 +58,8 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
     grid = fig.subplots(n_rows, n_columns, squeeze=False)
     for ax, (setting, group) in zip(grid.flat, groups, strict=True):
         values = group.pivot(index=rows, columns=columns, values=measure)
-        image = ax.imshow(
-            values,
-            cmap="viridis",
-            vmin=table[measure].min(),
-            vmax=table[measure].max(),
-            aspect="auto",
-        )
+        limits = {"vmin": table[measure].min(), "vmax": table[measure].max()}
+        image = ax.imshow(values, cmap="viridis", aspect="auto", **limits)
         ax.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
         ax.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
         title = ", ".join(
@@ -57,15 +78,10 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
     for ax, measure in zip(grid.flat, measures, strict=True):
         rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
         positions = range(len(rows))
-        ax.barh(
-            positions,
-            rows["difference"],
-            color=[WORSE if value < 0 else BETTER for value in rows["difference"]],
-        )
+        colours = np.where(rows["difference"] < 0, WORSE, BETTER)
+        ax.barh(positions, rows["difference"], color=colours)
         ax.hlines(positions, rows["ci_low"], rows["ci_high"], color="#444444", linewidth=1)
-        ax.set_yticks(
-            positions, [f"without {name}" for name in rows["removed_feature"]], fontsize=8
-        )
+        ax.set_yticks(positions, "without " + rows["removed_feature"], fontsize=8)
         ax.axvline(0, color="#444444", linewidth=0.8)
         ax.set(xlabel=f"difference in {measure}")
         ax.locator_params(axis="x", nbins=6)
@@ -90,16 +106,8 @@ def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
     for ax in grid.flat[len(panels) :]:
         ax.set_visible(False)
     for ax, panel in zip(grid.flat, panels, strict=False):
-        points = ax.scatter(
-            panel.words,
-            panel.scores,
-            c=panel.quality,
-            cmap="viridis_r",
-            vmin=0,
-            vmax=1,
-            s=4,
-            linewidths=0,
-        )
+        style = {"cmap": "viridis_r", "vmin": 0, "vmax": 1, "s": 4, "linewidths": 0}
+        points = ax.scatter(panel.words, panel.scores, c=panel.quality, **style)
         ax.set_xscale("log")
         ax.set_xlim(5, 500)
         ax.set_xticks([5, 10, 20, 50, 100, 200, 500], ["5", "10", "20", "50", "100", "200", "500"])

@@ -31,16 +31,11 @@ def bootstrap_means(values: pd.DataFrame) -> pd.DataFrame:
     for measure, column in values.items():
         # so that samples do not depend on the order of topics
         defined = np.sort(column.dropna().to_numpy(float))
-        low, high = (
-            _bootstrap_mean(defined)
-            if len(defined) >= MIN_TOPICS and _varies(defined)
-            else (np.nan, np.nan)
-        )
-        rows[measure] = {
-            "mean": defined.mean() if len(defined) else np.nan,
-            "ci_low": low,
-            "ci_high": high,
-        }
+        mean = defined.mean() if len(defined) else np.nan
+        low, high = np.nan, np.nan
+        if len(defined) >= MIN_TOPICS and _varies(defined):
+            low, high = _bootstrap_mean(defined)
+        rows[measure] = {"mean": mean, "ci_low": low, "ci_high": high}
     return pd.DataFrame(rows).T
 
 
@@ -58,23 +53,18 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     for name, column in values.items():
         if name == baseline:
             continue
-        paired_values = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
-        pair = paired_values["run"].to_numpy(float), paired_values["baseline"].to_numpy(float)
-        differences = pair[0] - pair[1]
-        is_testable = len(differences) >= MIN_TOPICS and bool(
-            (np.abs(differences) > TOLERANCE).any()
-        )
-        rows[name] = {
-            "n_topics": len(differences),
-            "difference": differences.mean() if len(differences) else np.nan,
-            "p_t": float(ttest_rel(*pair).pvalue)
-            if is_testable and _varies(differences)
-            else np.nan,
-            "p_randomisation": _test_by_randomisation(differences) if is_testable else np.nan,
-        }
-    table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype(
-        {"n_topics": int}
-    )
+        pairs = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna().to_numpy(float)
+        differences = pairs[:, 0] - pairs[:, 1]
+        row = {"n_topics": len(differences), "difference": np.nan}
+        if len(differences):
+            row["difference"] = differences.mean()
+        if len(differences) >= MIN_TOPICS and (np.abs(differences) > TOLERANCE).any():
+            row["p_randomisation"] = _test_by_randomisation(differences)
+            if _varies(differences):
+                row["p_t"] = float(ttest_rel(*pairs.T).pvalue)
+        rows[name] = row
+    names = ["n_topics", "difference", "p_t", "p_randomisation"]
+    table = pd.DataFrame(rows, index=names).T.astype({"n_topics": int})
     for test in ("p_t", "p_randomisation"):
         table[f"{test}_holm"] = apply_holm_correction(table[test].to_numpy(float))
     return table

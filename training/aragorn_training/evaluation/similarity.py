@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,9 @@ from aragorn.io.files import select_files
 from aragorn.io.runs import read_run
 from aragorn.storage.atomic_files import create_directory, write_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic
+from aragorn_training.evaluation.plots import PNG_SIGNATURE, create_figure, render_png
 from aragorn_training.evaluation.tables import write_csv
 from aragorn_training.formatting import format_value
-from aragorn_training.plotting import PNG_SIGNATURE, create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -59,15 +60,13 @@ def average_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, f
     by_topic = []
     for rows in group_rows_by_topic(table):
         if (labels[rows] == labels[rows[0]]).all():
-            data, topic = (table[name].iloc[rows[0]] for name in ("data", "topic"))
+            data, topic = table[["data", "topic"]].iloc[rows[0]]
             raise InputError(
                 f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic"
             )
         by_topic.append(correlate(labels[rows], scores[rows]))
-    return {
-        name: round(100 * float(np.mean([values[name] for values in by_topic])), 2)
-        for name in CORRELATIONS
-    }
+    means = {name: np.mean([values[name] for values in by_topic]) for name in CORRELATIONS}
+    return {name: round(100 * float(mean), 2) for name, mean in means.items()}
 
 
 def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
@@ -95,11 +94,9 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     for first, second in combinations(runs, 2):
         if tables["jaccard"].loc[first, second] == 0:
-            log.warning(
-                "%s and %s: no common document in any topic; check that both are of the same corpus",
-                first,
-                second,
-            )
+            cause = "no common document in any topic"
+            message = "%s and %s: %s; check that both are of the same corpus"
+            log.warning(message, first, second, cause)
     create_directory(output)
     for name, heat_map in plot_heat_maps(tables).items():
         file = output / f"{name}.png"
@@ -121,23 +118,14 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
             raise_no_common_topic(first, second, first_name, second_name)
     all_topics = set().union(*topics.values())
     common_topics = set.intersection(*map(set, topics.values()))
-    missing_qids = {name: sorted(all_topics - {*qids}) for name, qids in topics.items()}
-    missing_topics = [
+    missing = [
         f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})"
-        for name, qids in missing_qids.items()
-        if qids
+        for name, run_topics in topics.items()
+        if (qids := sorted(all_topics - {*run_topics}))
     ]
-    suffix = (
-        f" of {len(all_topics)}; missing topics: {', '.join(missing_topics)}"
-        if missing_topics
-        else ""
-    )
-    log.log(
-        logging.WARNING if missing_topics else logging.INFO,
-        "Topics in all runs: %d%s",
-        len(common_topics),
-        suffix,
-    )
+    suffix = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
+    level = logging.WARNING if missing else logging.INFO
+    log.log(level, "Topics in all runs: %d%s", len(common_topics), suffix)
 
 
 def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
@@ -150,25 +138,23 @@ def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict
     """
     names = list(rankings)
     tables = {
-        name: pd.DataFrame(np.nan, index=names, columns=names) for name in ("jaccard", "spearman")
+        name: pd.DataFrame(value, index=names, columns=names)
+        for name, value in {"jaccard": np.nan, "spearman": np.nan, "spearman-topics": 0}.items()
     }
-    counts = pd.DataFrame(0, index=names, columns=names)
     for system_a, system_b in combinations_with_replacement(names, 2):
-        jaccards = []
-        coefficients = []
-        for qid in sorted(rankings[system_a].keys() & rankings[system_b].keys()):
-            first = rankings[system_a][qid]
-            second = rankings[system_b][qid]
-            jaccards.append(jaccard(first, second))
-            coefficients.append(spearman(first, second))
-        defined_values = [value for value in coefficients if value is not None]
-        for row, column in ((system_a, system_b), (system_b, system_a)):
-            tables["jaccard"].loc[row, column] = np.mean(jaccards) if jaccards else np.nan
-            tables["spearman"].loc[row, column] = (
-                np.mean(defined_values) if defined_values else np.nan
-            )
-            counts.loc[row, column] = len(defined_values)
-    return {**tables, "spearman-topics": counts}
+        first, second = rankings[system_a], rankings[system_b]
+        qids = sorted(first.keys() & second.keys())
+        jaccards = [jaccard(first[qid], second[qid]) for qid in qids]
+        coefficients = [spearman(first[qid], second[qid]) for qid in qids]
+        defined = [value for value in coefficients if value is not None]
+        values = {
+            "jaccard": np.mean(jaccards) if jaccards else np.nan,
+            "spearman": np.mean(defined) if defined else np.nan,
+            "spearman-topics": len(defined),
+        }
+        for name, value in values.items():
+            tables[name].loc[system_a, system_b] = tables[name].loc[system_b, system_a] = value
+    return tables
 
 
 def jaccard(first: list[str], second: list[str]) -> float:
@@ -201,21 +187,13 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     fig = create_figure(side, side * 0.86)
     ax = fig.subplots()
     ax.set_facecolor("#bbbbbb")
-    image = ax.imshow(
-        table.to_numpy(), vmin=vmin, vmax=1.0, cmap="viridis" if vmin == 0 else "RdBu"
-    )
+    colours = "viridis" if vmin == 0 else "RdBu"
+    image = ax.imshow(table.to_numpy(), vmin=vmin, vmax=1.0, cmap=colours)
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 10}
     for (row, column), value in np.ndenumerate(table.to_numpy()):
         is_dark = (value < 0.55) if vmin == 0 else (abs(value) > 0.6)
         text = format_value(value, 2).replace("-0.00", "0.00")
-        ax.text(
-            column,
-            row,
-            text,
-            ha="center",
-            va="center",
-            fontsize=10,
-            color="white" if is_dark else "black",
-        )
+        ax.text(column, row, text, color="white" if is_dark else "black", **centred)
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
     ax.set_yticks(range(len(names)), names)
     ax.set_title(title)

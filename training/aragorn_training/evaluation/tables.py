@@ -2,7 +2,7 @@
 text and CSV."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -38,17 +38,9 @@ LATEX_ESCAPES = str.maketrans({character: f"\\{character}" for character in "_%&
 
 def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
     """Tabulate means with intervals; if a run lacks topics according to `overlaps`, also its means
-    over the common topics.
-
-    Returns:
-        Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics`
-        counts topics with a value.
-    """
-    incomplete = {
-        (overlap.qrels, overlap.run): overlap.common_topics
-        for overlap in overlaps
-        if overlap.missing_topics
-    }
+    over the common topics: rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low
+    ci_high`, where `n_topics` counts topics with a value."""
+    incomplete = {(x.qrels, x.run): x.common_topics for x in overlaps if x.missing_topics}
     tables = {}
     for qrels, by_run in values.items():
         for run, table in by_run.items():
@@ -81,9 +73,7 @@ def tabulate_significance(values: TopicValues, baseline: str) -> pd.DataFrame:
 
 def tabulate_topics(values: TopicValues) -> pd.DataFrame:
     """Concatenate per-topic values: rows (qrels, run, qid), one column per measure."""
-    tables = {
-        (qrels, run): table for qrels, by_run in values.items() for run, table in by_run.items()
-    }
+    tables = {qrels: pd.concat(by_run) for qrels, by_run in values.items()}
     return pd.concat(tables, names=["qrels", "run", "qid"])
 
 
@@ -207,13 +197,13 @@ def write_csv_text(file: Path, text: str, n_fixed: int = 3) -> None:
     write_atomic(file, text, re.escape(",".join(columns).encode()) + rb"[,\r\n]")
 
 
-def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
-    """Read a CSV file's rows, as texts, whose `column` is not in `names`; no file, no rows."""
+def read_previous_rows(file: Path, column: str) -> pd.DataFrame:
+    """Read a CSV file with a `column` as texts; no file, no rows."""
     if not file.exists():
-        return pd.DataFrame()
+        return pd.DataFrame(columns=[column])
     try:
         table = pd.read_csv(BytesIO(read_regular(file)), dtype=str, keep_default_na=False)
-        return table[~table[column].isin(names)]
+        return table.set_index(column, drop=False)  # KeyError if it lacks the column
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{file}: not a table of this study ({error!r}); choose another --output"
@@ -223,11 +213,11 @@ def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.Dat
 def merge_rows(
     table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int
 ) -> str:
-    """Return new rows, rounded, and previous ones as CSV text, `column` in the given order."""
+    """Return new rows, rounded, and the previous rows of other names in `column`, as CSV text with
+    the names in the given order."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
+    kept_rows = previous_rows[~previous_rows[column].isin(table[column])]
+    rows = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), kept_rows])
     positions = {name: position for position, name in enumerate(order)}
-    merged_rows = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])
-    ordered_rows = merged_rows.sort_values(
-        column, key=lambda names: names.map(positions), kind="stable"
-    )
-    return str(ordered_rows.to_csv(index=False, lineterminator="\n"))
+    rows = rows.sort_values(column, key=lambda names: names.map(positions), kind="stable")
+    return str(rows.to_csv(index=False, lineterminator="\n"))

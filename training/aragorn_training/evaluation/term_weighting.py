@@ -20,16 +20,12 @@ def compute_component_metrics(
     """Return precision, recall and F1 of components, and token accuracy, in percent, by name."""
     gold_tags = [list(tags) for tags in gold_tags]
     predicted_tags = [list(tags) for tags in predicted_tags]
-    precision, recall, f1, _ = precision_recall_fscore_support(
+    *values, _ = precision_recall_fscore_support(
         gold_tags, predicted_tags, average="micro", zero_division=0
     )
-    values = {
-        "precision": precision,
-        "recall": recall,
-        "F1": f1,
-        "accuracy": accuracy_score(gold_tags, predicted_tags),
-    }
-    return {name: round(100 * float(value), 2) for name, value in values.items()}
+    values.append(accuracy_score(gold_tags, predicted_tags))
+    names = ("precision", "recall", "F1", "accuracy")
+    return {name: round(100 * float(value), 2) for name, value in zip(names, values, strict=True)}
 
 
 class MajorityTagger:
@@ -59,6 +55,10 @@ class LabelledWords:
     words: list[str]
     labels: np.ndarray
 
+    def list_relevant(self) -> list[str]:
+        """Return the relevant words, in order of occurrence."""
+        return [word for word, label in zip(self.words, self.labels, strict=True) if label]
+
 
 def compute_term_weighting_metrics(
     passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]
@@ -79,16 +79,14 @@ def compute_term_weighting_metrics(
             f"all words of the {len(passages)} validation passages have the same label; use a "
             "larger corpus"
         )
-    pairs = zip(passages, weights, strict=True)
     precisions = [
         _compute_precision_metrics(passage, values)
-        for passage, values in pairs
+        for passage, values in zip(passages, weights, strict=True)
         if passage.labels.any()
     ]
     average_precision, r_precision = np.mean(precisions, axis=0)
-    r_squared = (
-        1 - np.square(predicted_weights - labels).sum() / np.square(labels - labels.mean()).sum()
-    )
+    errors = np.square(predicted_weights - labels).sum()
+    r_squared = 1 - errors / np.square(labels - labels.mean()).sum()
     metrics = {"R²": r_squared, "MAP": average_precision, "Rprec": r_precision}
     return {name: round(100 * float(value), 2) for name, value in metrics.items()}
 
@@ -98,9 +96,7 @@ def _compute_precision_metrics(passage: LabelledWords, weights: np.ndarray) -> t
     max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
         max_weights[word] = max(weight, max_weights.get(word, -np.inf))
-    relevant_words = {
-        word for word, label in zip(passage.words, passage.labels, strict=True) if label
-    }
+    relevant_words = {*passage.list_relevant()}
     ranking = sorted(max_weights, key=lambda word: -max_weights[word])
     hits = np.array([word in relevant_words for word in ranking])
     precision = hits.cumsum() / np.arange(1, len(hits) + 1)
@@ -121,9 +117,7 @@ class TermWeightBaselines:
         self._passages += 1
         self._document_frequencies.update({*passage.words})
         self._occurrences.update(passage.words)
-        self._relevant.update(
-            word for word, label in zip(passage.words, passage.labels, strict=True) if label
-        )
+        self._relevant.update(passage.list_relevant())
 
     def predict_constant(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
         """Predict the mean label of all training words: the best constant by squared error."""

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from aragorn.errors import UsageError
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 
 KMEANS_ITERATIONS = 15  # later iterations reassign few words
 EPSILON = 1e-12

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from aragorn.errors import UsageError
 from aragorn.models.network import Network
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.fitting.task import NetworkT, Task
 
 # other ranks wait while rank 0 validates; torchrun ends them if a rank dies

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aragorn_training.plotting import create_figure, render_png
+from aragorn_training.evaluation.plots import create_figure, render_png
 
 COLOURS = ("#d1495b", "#30638e", "#3c8d5a")
 # latent networks only

@@ -16,7 +16,7 @@ import torch
 from aragorn.errors import InputError, UsageError
 from aragorn.models.network import Network
 from aragorn.storage.atomic_files import replace_atomic
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from aragorn_training.fitting.learning_curve import CurveSpec, plot
 from aragorn_training.fitting.recipe import Recipe

@@ -17,7 +17,6 @@ from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.systems.catalogue import ENSEMBLES, System
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.weighted_sum import Member, WeightedSum
 from aragorn.text import normalisation, tokenisers
@@ -48,20 +47,20 @@ LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
 
 
 def fit_ensemble(
-    system: System,
+    stage: EnsembleStage,
     work_dir: Path,
     checkpoints: CheckpointStore,
     output: Path,
     device: str,
-    non_negative: bool = False,
-) -> WeightedSum:
-    """Fit an ensemble to validation pairs, save it as a checkpoint and return it.
+    non_negative: bool,
+) -> None:
+    """Fit an ensemble to validation pairs and save it as a checkpoint.
 
     The stored metrics, over all candidates, are the ensemble's cross-validated MRR, MAP and nDCG,
     and each member's MAP.
 
     Args:
-        system: Ensemble system whose members are networks.
+        stage: Ensemble whose members are networks.
         work_dir: Working directory prepared by `prepare pairs`.
         checkpoints: Checkpoints of the members.
         output: Checkpoint directory of the ensemble.
@@ -69,11 +68,19 @@ def fit_ensemble(
         non_negative: Whether the weights are constrained to be non-negative.
 
     Raises:
-        UsageError: If the system is not an ensemble, or a member cannot score text pairs.
+        UsageError: If a member cannot score text pairs.
         CheckpointError: If a member has no checkpoint.
         InputError: If the working directory is not prepared.
     """
-    stage = _get_ensemble(system, work_dir, checkpoints)
+    missing_names = [
+        name for name in stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint
+    ]
+    if missing_names:
+        command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
+        raise CheckpointError(
+            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
+            f"`{command}` for each"
+        )
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     model, metrics = fit_weighted_sum(
         scores, stage.get_member_fingerprints(checkpoints), non_negative
@@ -109,34 +116,13 @@ def fit_ensemble(
         metrics["validation"]["MAP@20"],
         model.format_formula(),
     )
-    return model
-
-
-def _get_ensemble(system: System, work_dir: Path, checkpoints: CheckpointStore) -> EnsembleStage:
-    """Return a system's ensemble; raise UsageError if it has none, CheckpointError if a member has
-    no checkpoint."""
-    if system.name not in ENSEMBLES:
-        raise UsageError(f"{system.name} is not an ensemble; choose one of: {', '.join(ENSEMBLES)}")
-    stage = ENSEMBLES[system.name]
-    missing_names = [
-        name for name in stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint
-    ]
-    if missing_names:
-        command = f"aragorn-training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
-        raise CheckpointError(
-            f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
-            f"`{command}` for each"
-        )
-    return stage
 
 
 def _score_validation(
     stage: EnsembleStage, work_dir: Path, checkpoints: CheckpointStore, device: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return each member's cached scores of the candidates and their tie order, all (queries,
-    candidates)."""
+    """Return each member's cached scores (queries, candidates) and the candidates' tie order."""
     scores = {}
-    tie_order = np.empty(0)
     inputs = hash_json(read_prepared_manifest(work_dir).inputs)
     for name, member in stage.members:
         checkpoint = member.load_checkpoint(checkpoints)

@@ -93,19 +93,13 @@ class FusionEvaluation:
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit_settings)
 
-    def score_held_out_topics(
-        self, variant: Variant, unjudged_per_topic: int | None = None
-    ) -> pd.DataFrame:
-        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` None:
-        the recipe's number."""
-        fit_settings = msgspec.structs.replace(
-            self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition
+    def score_held_out_topics(self, variant: Variant, **changes: int) -> pd.DataFrame:
+        """Return a variant's cross-validated scores `qid docno score`; `changes` replace settings of
+        the fit."""
+        seed = self.recipe.fit.seed + variant.repetition
+        pool = self.label_pool(
+            variant.features, msgspec.structs.replace(self.recipe.fit, seed=seed, **changes)
         )
-        if unjudged_per_topic is not None:
-            fit_settings = msgspec.structs.replace(
-                fit_settings, unjudged_per_topic=unjudged_per_topic
-            )
-        pool = self.label_pool(variant.features, fit_settings)
         return pool.score_held_out_topics(
             self._get_learner(variant.learner), self._assign_folds(variant.repetition)
         )
@@ -117,18 +111,15 @@ class FusionEvaluation:
             Rankings by name: of the fusion, of the fusion fitted to judged documents only, and of
                 each baseline.
         """
-        fusions = {
-            self.name: self.to_ranking(self.score_held_out_topics(self.full_variant)),
-            JUDGED_ONLY: self.to_ranking(
-                self.score_held_out_topics(self.full_variant, unjudged_per_topic=0)
-            ),
+        full = self.full_variant
+        rankings = {
+            self.name: self.to_ranking(self.score_held_out_topics(full)),
+            JUDGED_ONLY: self.to_ranking(self.score_held_out_topics(full, unjudged_per_topic=0)),
         }
-        baselines = {
-            name: self.retrieval.rank(SYSTEMS[name].stage) for name in self.recipe.baselines
-        }
-        return fusions | {
-            name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()
-        }
+        for name in self.recipe.baselines:
+            ranking = self.retrieval.rank(SYSTEMS[name].stage)
+            rankings[name] = truncate_rankings(ranking, DEFAULT_DEPTH)
+        return rankings
 
     def evaluate_variants(self) -> dict[str, dict[str, pd.DataFrame]]:
         """Evaluate all variants per topic by the headline measures; results are cached.
@@ -139,7 +130,8 @@ class FusionEvaluation:
             over N_REPETITIONS; `candidates`: the fusion, and the fusion with each candidate member;
             `learners`: the fusion with each learner, ridge regression first.
         """
-        full, features = self.full_variant, self.recipe.feature_names
+        full = self.full_variant
+        features = self.recipe.feature_names
         ablations = {self.name: full}
         for feature in features:
             subset = tuple(name for name in features if name != feature)
@@ -178,16 +170,16 @@ class FusionEvaluation:
 
     def _evaluate_variant(self, variant: Variant) -> np.ndarray:
         """Return a variant's values (topics, HEADLINE_MEASURES) against the first qrels."""
-        scores = self.score_held_out_topics(variant)
-        return self.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()
+        return self.evaluate_scores(self.score_held_out_topics(variant)).to_numpy()
 
     def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
         """Convert scores `qid docno score` to a ranking, at most DEFAULT_DEPTH per topic."""
         return truncate_rankings(rank_by_score(scores, self.retrieval.topics), DEFAULT_DEPTH)
 
     def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """Evaluate scores `qid docno score` per topic against the first qrels."""
-        return evaluate_run(self.to_ranking(scores), next(iter(self.qrels.values())))
+        """Evaluate scores `qid docno score` per topic by HEADLINE_MEASURES and the first qrels."""
+        qrels = next(iter(self.qrels.values()))
+        return evaluate_run(self.to_ranking(scores), qrels, HEADLINE_MEASURES)
 
     def evaluate_runs(
         self, rankings: Mapping[str, pd.DataFrame]
@@ -226,22 +218,14 @@ class FusionEvaluation:
             table = compute_features(self.stage, self.retrieval, pool_depths, cap, pairs)
             return table[names].to_numpy(float)
 
+        versions = describe_versions(weighted_sum, sys.modules[__name__])
         member_keys = map(self.retrieval.compute_key, self.stage.get_dependencies())
-        parts = [
-            repr((pool_depths, cap)),
-            describe_versions(weighted_sum, sys.modules[__name__]),
-            *member_keys,
-        ]
-        key = sha256("\n".join(parts).encode()).hexdigest()
-        values = self.retrieval.session.cache.parts(
-            f"features-{self.name}", key
-        ).get_or_build_array("features", compute)
-        log.info(
-            "Pooled %d pairs of %d topics, %d features",
-            len(pairs),
-            pairs["qid"].nunique(),
-            len(names),
-        )
+        parts = "\n".join([repr((pool_depths, cap)), versions, *member_keys])
+        key = sha256(parts.encode()).hexdigest()
+        cache = self.retrieval.session.cache.parts(f"features-{self.name}", key)
+        values = cache.get_or_build_array("features", compute)
+        n_topics = pairs["qid"].nunique()
+        log.info("Pooled %d pairs of %d topics, %d features", len(pairs), n_topics, len(names))
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
 
 

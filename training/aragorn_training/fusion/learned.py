@@ -17,7 +17,7 @@ from aragorn.storage.atomic_files import create_directory
 from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import write_fitted
-from aragorn_training.data.corpora import describe_dataset, format_judged_credit
+from aragorn_training.data.corpora import describe_judged_data, format_judged_credit
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
@@ -85,10 +85,7 @@ def fit_fusion(
         CROSS_VALIDATED: _average_topics(topic_values, name),
         IN_SAMPLE: _average_topics(in_sample, name),
     }
-    training_data = {
-        "input": retrieval.dataset.file_hashes | hash_named_files(dict(qrels_files)),
-        **describe_dataset(retrieval.dataset),
-    }
+    training_data = describe_judged_data(retrieval.dataset, hash_named_files(dict(qrels_files)))
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
     for label, frame in frames.items():

@@ -1,10 +1,8 @@
 """Fit the learners of a fusion: ridge regression, RankNet and LambdaMART."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,9 +15,6 @@ from aragorn.errors import TrainingError, pluralise
 from aragorn.systems.weighted_sum import PAIR_COLUMNS, standardise_by_topic
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
-if TYPE_CHECKING:
-    import lightgbm
-
 
 @dataclass(frozen=True)
 class TrainingSet:
@@ -31,13 +26,28 @@ class TrainingSet:
     topics: np.ndarray  # (N,) topic indices
 
 
-class FittedModel(Protocol):
-    """A model that scores documents, fitted by a learner."""
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted linear regression: the intercept and weights that a checkpoint stores."""
+
+    intercept: float
+    weights: dict[str, float]  # by feature name
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the scores (N,) of standardised features (N, F)."""
+        """Return the scores (N,) of normalised features (N, F)."""
+        # A matrix product may round equal rows differently.
+        return np.asarray(
+            self.intercept + (features * np.array(list(self.weights.values()))).sum(axis=1)
+        )
 
 
+class OtherModel(NamedTuple):
+    """A fitted model that is no linear regression."""
+
+    score: Callable[[np.ndarray], np.ndarray]  # standardised features (N, F) → scores (N,)
+
+
+FittedModel = LinearModel | OtherModel
 Learner = Callable[[TrainingSet], FittedModel]
 
 
@@ -139,44 +149,6 @@ def label_pairs(
     return labels
 
 
-@dataclass(frozen=True)
-class LinearModel:
-    """A fitted linear regression: the intercept and weights that a checkpoint stores."""
-
-    intercept: float
-    weights: dict[str, float]  # by feature name
-
-    def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the scores (N,) of normalised features (N, F)."""
-        # A matrix product may round equal rows differently.
-        return np.asarray(
-            self.intercept + (features * np.array(list(self.weights.values()))).sum(axis=1)
-        )
-
-
-@dataclass(frozen=True)
-class RankNetModel:
-    """A fitted RankNet, whose network maps features (N, F) to scores (N, 1)."""
-
-    network: nn.Module
-
-    @torch.inference_mode()
-    def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the scores (N,) of standardised features (N, F)."""
-        return np.asarray(self.network(torch.from_numpy(features)).squeeze(1))
-
-
-@dataclass(frozen=True)
-class LambdaMARTModel:
-    """A fitted LambdaMART model, a LightGBM ensemble of regression trees."""
-
-    booster: lightgbm.Booster
-
-    def score(self, features: np.ndarray) -> np.ndarray:
-        """Return the scores (N,) of standardised features (N, F)."""
-        return np.asarray(self.booster.predict(features, num_threads=1))
-
-
 def fit_linear(
     regression: LinearRegression | Ridge,
     feature_names: Sequence[str],
@@ -195,7 +167,7 @@ def fit_ridge(examples: TrainingSet, alpha: float) -> LinearModel:
     return fit_linear(regression, examples.feature_names, examples.features, examples.labels)
 
 
-def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:
+def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> OtherModel:
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
     For scores s, P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3). The loss is the mean negative
@@ -214,7 +186,12 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = _build_network(examples.features.shape[1], settings.hidden_units)
+        # a bias cancels in score differences; without hidden units, a weighted sum
+        size = settings.hidden_units or examples.features.shape[1]
+        layers: list[nn.Module] = [nn.Linear(size, 1, bias=False)]
+        if settings.hidden_units:
+            layers = [nn.Linear(examples.features.shape[1], size), nn.Tanh(), *layers]
+        network = nn.Sequential(*layers).double()
     features = torch.from_numpy(examples.features)
     optimiser = torch.optim.Adam(
         network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay
@@ -225,21 +202,11 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
         loss = -functional.logsigmoid(scores[better_rows] - scores[worse_rows]).mean()
         loss.backward()  # type: ignore[no-untyped-call]  # torch: untyped
         optimiser.step()
-    return RankNetModel(network)
+    network.requires_grad_(False)
+    return OtherModel(lambda rows: np.asarray(network(torch.from_numpy(rows)).squeeze(1)))
 
 
-def _build_network(n_features: int, hidden_units: int) -> nn.Module:
-    """Build RankNet's network in float64; without hidden units it is a weighted sum."""
-    # a bias cancels in score differences
-    output_layer = nn.Linear(hidden_units or n_features, 1, bias=False)
-    if not hidden_units:
-        return output_layer.double()
-    return nn.Sequential(nn.Linear(n_features, hidden_units), nn.Tanh(), output_layer).double()
-
-
-def fit_lambdamart(
-    examples: TrainingSet, settings: LambdaMARTSettings, seed: int
-) -> LambdaMARTModel:
+def fit_lambdamart(examples: TrainingSet, settings: LambdaMARTSettings, seed: int) -> OtherModel:
     """Fit LambdaMART, boosted trees (Burges 2010); the gain of label l is 2^l - 1."""
     import lightgbm  # imported on use, as it requires libgomp
 
@@ -260,4 +227,5 @@ def fit_lambdamart(
         "verbosity": -1,
     }
     documents = lightgbm.Dataset(examples.features[order], grades[order], group=sizes)
-    return LambdaMARTModel(lightgbm.train(parameters, documents, settings.trees))
+    booster = lightgbm.train(parameters, documents, settings.trees)
+    return OtherModel(lambda rows: np.asarray(booster.predict(rows, num_threads=1)))

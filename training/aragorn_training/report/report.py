@@ -41,7 +41,7 @@ from aragorn_training.report.results import (
     compare_rankings,
     compute_recall,
     count_candidates,
-    is_fitted,
+    find_fitted,
     read_learning_curves,
 )
 from aragorn_training.report.runs import find_baseline, find_runs, read_runs
@@ -111,7 +111,7 @@ def write_report(
         directories=[escape_name(Path(os.path.realpath(path)).name) for path in directories],
         evaluations=evaluations,
         warning=format_sample_size_warning(evaluations[0].topics.shape[1]),
-        fitted=[system for system in systems if is_fitted(system, hashes, checkpoints)],
+        fitted=[system for system in systems if find_fitted(system, hashes, checkpoints)],
         overlaps=format_overlaps(overlaps),
         topics=sections,
         **_collect_data(sections, runs, evaluations, checkpoints),

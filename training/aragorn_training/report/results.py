@@ -162,14 +162,19 @@ def compare_rankings(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def list_checkpoints(system: str) -> list[str]:
     """Return the names of a system's checkpoints; none if the catalogue lacks the system."""
     components = iter_components(SYSTEMS[system].stage) if system in SYSTEMS else ()
-    return [component.checkpoint for component in components if component.checkpoint]
+    names = (component.checkpoint for component in components if component.checkpoint)
+    return [*dict.fromkeys(names)]
 
 
-def is_fitted(system: str, qrels_hashes: Collection[str], directory: Path) -> bool:
-    """Return whether a checkpoint of a system was fitted or tuned to qrels with these hashes."""
-    files = [directory / name / PROVENANCE for name in list_checkpoints(system)]
-    texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
-    return any(qrels_hash in text for text in texts for qrels_hash in qrels_hashes)
+def find_fitted(system: str, qrels_hashes: Collection[str], directory: Path) -> Path | None:
+    """Return the provenance of a checkpoint of a system that was fitted or tuned to qrels with one
+    of these hashes; None if there is none."""
+    for name in list_checkpoints(system):
+        file = directory / name / PROVENANCE
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        if any(qrels_hash in text for qrels_hash in qrels_hashes):
+            return file
+    return None
 
 
 def read_learning_curves(systems: Iterable[str], directory: Path) -> pd.DataFrame:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR, PROJECT_DIR
-from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.systems.catalogue import SYSTEMS
@@ -27,6 +26,7 @@ from aragorn_training.evaluation.significance import ALPHA, format_mark
 from aragorn_training.evaluation.tables import order_best_first
 from aragorn_training.formatting import DASH, format_value
 from aragorn_training.published import RESULTS, load_figures
+from aragorn_training.report.results import list_checkpoints
 
 BASELINE = "dirichlet"
 # systems with which official runs, and on complete topics all systems, are compared
@@ -100,20 +100,21 @@ def replace_section(readme: Path, name: str, content: str) -> None:
 
 def format_system_names(checkpoints: Path) -> str:
     """Format the names of the systems whose checkpoints all exist in `checkpoints` in one line."""
-    available_names = [
-        name
+    store = CheckpointStore(checkpoints)
+    names = [
+        f"`{name}`"
         for name, system in SYSTEMS.items()
-        if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
+        if not system.stage.find_missing_checkpoints(store)
     ]
-    return f"`SYSTEM`: {', '.join(f'`{name}`' for name in available_names)}.\n"
+    return f"`SYSTEM`: {', '.join(names)}.\n"
 
 
 def format_systems_table(results: Path = RESULTS) -> str:
     """Format the systems of the catalogue, with descriptions and checkpoint names."""
-    rows = []
-    for system in SYSTEMS.values():
-        names = [part.checkpoint for part in iter_components(system.stage) if part.checkpoint]
-        rows.append([system.name, system.description, ", ".join(dict.fromkeys(names))])
+    rows = [
+        [name, system.description, ", ".join(list_checkpoints(name))]
+        for name, system in SYSTEMS.items()
+    ]
     return _format_table(["system", "description", "checkpoints"], rows)
 
 
@@ -134,27 +135,20 @@ def format_best_table(results: Path = RESULTS) -> str:
     rows_by_year = _load_rows(results)
     *_, tuning_year = rows_by_year
     labels = [f"{NESTED if year == tuning_year else HELD_OUT} {year}" for year in rows_by_year]
-    header = [
-        "system",
-        "family",
-        *(f"{label}: {name}" for label in labels for name in BEST_HEADERS),
-    ]
+    headers = [f"{label}: {name}" for label in labels for name in BEST_HEADERS]
     names = [*(row["system"] for row in rows_by_year[tuning_year][:N_BEST]), WINNER]
     table = []
     for name in names:
-        rows = {
-            year: row
-            for year in rows_by_year
-            for row in rows_by_year[year]
-            if row["system"] == name
-        }
-        first = next(iter(rows.values()))
-        cells = [first["name"], first["family"]]
-        for year in rows_by_year:
-            row = rows.get(year, {})
-            columns = ("interval", *HEADLINE_MEASURES[1:])
-            cells += [row.get(column, DASH) for column in columns]
-        table.append(cells)
+        # one row, or none, per year
+        years = [
+            next((row for row in rows if row["system"] == name), {})
+            for rows in rows_by_year.values()
+        ]
+        first = next(filter(None, years))
+        columns = ("interval", *HEADLINE_MEASURES[1:])
+        cells = [row.get(column, DASH) for row in years for column in columns]
+        table.append([first["name"], first["family"], *cells])
+    header = ["system", "family", *headers]
     return f"{_format_table(header, table)}\n{_compare_with_winner(results)}\n"
 
 
@@ -238,7 +232,7 @@ def _describe_complete_topics(results: Path, year: int) -> str:
     )
 
 
-def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
+def _load_rows(results: Path) -> dict[int, list[dict[Hashable, Any]]]:
     """Load the rows of each year, the tuning year last: systems and official runs, see
     `order_best_first`. A year is a test year if none of its results is nested or selected.
 
@@ -248,12 +242,8 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
     """
     means = pd.concat([_read(results / f"{name}.csv") for name in ("systems", "official_runs")])
     official_tests = _read(results / "official_runs_significance.csv")
-    tests = pd.concat(
-        [
-            _read(results / "systems_significance.csv"),
-            official_tests[official_tests["baseline"] == BASELINE],
-        ]
-    )
+    official_tests = official_tests[official_tests["baseline"] == BASELINE]
+    tests = pd.concat([_read(results / "systems_significance.csv"), official_tests])
     table = means.merge(tests[["system", "year", "measure", "difference", "p_holm"]], how="left")
     marks = list(map(format_mark, table["difference"], table["p_holm"]))
     text = table["mean"].map("{:.3f}".format)
@@ -264,23 +254,16 @@ def _load_rows(results: Path) -> dict[int, list[dict[str, Any]]]:
     )
     table["name"] = table["system"].replace(BASELINE, f"*{BASELINE}*")
     cells = table.pivot(index=["year", "system"], columns="measure", values="cell").reset_index()
-    rows = (
-        table[table["measure"] == TOUCHE_NDCG]
-        .drop(columns="measure")
-        .merge(cells, on=["year", "system"])
-    )
+    rows = table[table["measure"] == TOUCHE_NDCG].drop(columns="measure").merge(cells)
     rows = rows.iloc[order_best_first(rows["mean"], rows["n"])]
     by_year = {
         int(str(year)): group.to_dict("records") for year, group in rows.groupby("year", sort=False)
     }
-    ordered_years = sorted(
-        by_year,
-        key=lambda year: any(row["protocol"] in (NESTED, SELECTED) for row in by_year[year]),
-    )
-    return {
-        year: [{str(key): value for key, value in row.items()} for row in by_year[year]]
-        for year in ordered_years
+    is_tuning = {
+        year: any(row["protocol"] in (NESTED, SELECTED) for row in group)
+        for year, group in by_year.items()
     }
+    return {year: by_year[year] for year in sorted(by_year, key=is_tuning.__getitem__)}
 
 
 def format_collection_table(results: Path = RESULTS) -> str:
@@ -292,11 +275,8 @@ def format_collection_table(results: Path = RESULTS) -> str:
         for column in table.columns
         if re.fullmatch("judged_[0-9]+", column)
     }
-    columns = {
-        "arguments": "arguments",
-        "searchable": "at least 15 words",
-        "unconfirmed": "unconfirmed",
-    } | names
+    columns = {"arguments": "arguments", "searchable": "at least 15 words"}
+    columns |= {"unconfirmed": "unconfirmed"} | names
     rows = [
         [str(corpus), *(f"{count:,}" for count in counts)]
         for corpus, counts in table[list(columns)][:-1].iterrows()
@@ -318,12 +298,12 @@ def format_collection_table(results: Path = RESULTS) -> str:
 
 def _format_exclusion(results: Path) -> str:
     """Format nDCG@5 of 2021 with and without the unconfirmed texts."""
-    tables = [_read(results / f"{name}.csv") for name in ("systems", "systems_excluded")]
-    selections = [
-        table[(table["year"] == 2021) & (table["measure"] == HEADLINE_MEASURES[2])]
-        for table in tables
-    ]
-    means, means_without = (table.set_index("system")["mean"] for table in selections)
+    means, means_without = (
+        _read(results / f"{name}.csv")
+        .query("year == 2021 and measure == @NDCG")
+        .set_index("system")["mean"]
+        for name in ("systems", "systems_excluded")
+    )
     changes = [
         f"{means_without[name]:.3f} instead of {means[name]:.3f} (`{name}`)"
         for name in ("fusion", "dirichlet")
@@ -348,9 +328,8 @@ def format_fusion_table(results: Path = RESULTS) -> str:
             interval = f"[{cells[0]['ci_low']:+.3f}, {cells[0]['ci_high']:+.3f}]"
             differences = [f"{cell['difference']:+.3f}{_format_mark(cell)}" for cell in cells]
             rows.append([f"{prefix}`{name}`", differences[0], interval, *differences[1:]])
-    return _format_table(
-        ["change", HEADLINE_MEASURES[0], "95 % interval", *HEADLINE_MEASURES[1:]], rows
-    )
+    header = ["change", HEADLINE_MEASURES[0], "95 % interval", *HEADLINE_MEASURES[1:]]
+    return _format_table(header, rows)
 
 
 def format_enrichments_table(results: Path = RESULTS) -> str:
@@ -364,13 +343,8 @@ def format_enrichments_table(results: Path = RESULTS) -> str:
         for model in table.index.unique("retrieval_model"):
             for name in names:
                 cells = [table.loc[(model, name, measure)] for measure in ENRICHMENT_MEASURES]
-                rows.append(
-                    [
-                        str(model),
-                        name,
-                        *(f"{cell['mean']:.3f}{_format_mark(cell)}" for cell in cells),
-                    ]
-                )
+                texts = [f"{cell['mean']:.3f}{_format_mark(cell)}" for cell in cells]
+                rows.append([str(model), name, *texts])
     rows.sort(key=lambda row: row[0])
     return _format_table(["model", "enrichment", *ENRICHMENT_MEASURES], rows)
 
@@ -379,13 +353,10 @@ def format_students_table(results: Path = RESULTS) -> str:
     """Format the validation results of the bi-encoders of Augmented SBERT on args.me."""
     table = _read(results / "augmented_sbert_students.csv")
     measures = ["nDCG@10", "MRR@10", "recall@100"]
+    table = table[table["nDCG@10"].notna()].fillna({"loss": "not trained", "training_pairs": ""})
     rows = [
-        [
-            str(row["loss"]).replace("nan", "not trained"),
-            str(row["training_pairs"]).replace("nan", ""),
-            *(f"{row[measure] / 100:.3f}" for measure in measures),
-        ]
-        for row in table[table["nDCG@10"].notna()].to_dict("records")
+        [loss, pairs, *(f"{value / 100:.3f}" for value in values)]
+        for loss, pairs, *values in table[["loss", "training_pairs", *measures]].to_numpy()
     ]
     return _format_table(["loss", "training pairs", *measures], rows)
 
@@ -409,15 +380,13 @@ def format_trials_table(results: Path = RESULTS) -> str:
         table = _read(results / f"trials_{plan}.csv")
         selected = table[(table["row"] == SELECTED) & (table["measure"] == MAP)]
         for (trial, network), values in selected.groupby(["trial", "network"], sort=False):
+            n_seeds = str(values["seed"].nunique())
             score = _format_deviation(values["value"].mean() / 100, values["value"].std() / 100, 3)
             touche = [format_value(means[name].get(trial)) for name in HEADLINE_MEASURES[:2]]
             theirs = float(published[PUBLISHED_ROWS[str(network)], MAP]) / 100
-            rows.append(
-                [f"`{trial}`", str(values["seed"].nunique()), score, f"{theirs:.3f}", *touche]
-            )
-    return _format_table(
-        ["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *HEADLINE_MEASURES[:2]], rows
-    )
+            rows.append([f"`{trial}`", n_seeds, score, f"{theirs:.3f}", *touche])
+    header = ["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *HEADLINE_MEASURES[:2]]
+    return _format_table(header, rows)
 
 
 def format_candidates_table(results: Path = RESULTS) -> str:
@@ -428,15 +397,11 @@ def format_candidates_table(results: Path = RESULTS) -> str:
     published = load_figures("entezari_2020", "Table 4.2")
     rows = []
     for scorer in table["scorer"].unique():
-        cells = [
-            format_value(values.loc[scorer].get(columns), 2) for columns in CANDIDATES.values()
-        ]
-        theirs = (
-            published[PUBLISHED_ROWS[scorer], MAP]
-            if scorer in PUBLISHED_ROWS
-            else format_value(None)
-        )
-        rows.append([f"`{scorer}`" if scorer in PUBLISHED_ROWS else scorer, *cells, theirs])
+        ours = values.loc[scorer]
+        cells = [format_value(ours.get(columns), 2) for columns in CANDIDATES.values()]
+        row = PUBLISHED_ROWS.get(scorer)
+        name, theirs = (f"`{scorer}`", published[row, MAP]) if row else (scorer, DASH)
+        rows.append([name, *cells, theirs])
     measured = values.loc[[*BERT_RERANKERS, "encoder, untrained"]].dropna(axis=1)
     below = "; ".join(
         f"{heading}: {', '.join(f'{value:.2f}' for value in measured[columns])}"
@@ -470,15 +435,12 @@ def format_deepct_table(results: Path = RESULTS) -> str:
     table = _read(results / "trials_deepct.csv")
     rows = []
     for trial, values in table.groupby("trial", sort=False):
-        cells = values[values["row"] != "curve"].set_index(["row", "measure"])["value"]
-        keys = [
-            *((SELECTED, name) for name in DEEPCT_MEASURES),
-            *((name, "MAP") for name in DEEPCT_BASELINES),
-        ]
-        rows.append([f"`{trial}`", *(format_value(cells[key] / 100) for key in keys)])
-    return _format_table(
-        ["network", *DEEPCT_MEASURES, *(f"MAP, {name}" for name in DEEPCT_BASELINES)], rows
-    )
+        cells = values[values["row"] != "curve"].set_index(["row", "measure"])["value"] / 100
+        keys = [(SELECTED, name) for name in DEEPCT_MEASURES]
+        keys += [(name, "MAP") for name in DEEPCT_BASELINES]
+        rows.append([f"`{trial}`", *(format_value(cells[key]) for key in keys)])
+    headers = [f"MAP, {name}" for name in DEEPCT_BASELINES]
+    return _format_table(["network", *DEEPCT_MEASURES, *headers], rows)
 
 
 def _read(file: Path) -> pd.DataFrame:

@@ -53,11 +53,10 @@ def build_network(
 
     Args:
         encoder: Local BERT directory in Hugging Face format.
-        training: Settings that determine the network type, frozen blocks and dropout.
+        training: Settings of the network.
         seed: Seed of the global random generators, which initialise a cross-encoder's head.
         device: Device of the network.
-        frozen_layers: Shared frozen layers of this encoder (bi-encoders only); None: the network's
-            frozen layers.
+        frozen_layers: Shared frozen layers, bi-encoders only; None: those of the network.
     """
     _silence_libraries()
     transformers.set_seed(seed)
@@ -74,12 +73,9 @@ def build_network(
     bert = get_encoder(model)
     for block in [] if training.attention_dropout else bert.encoder.layer:
         block.attention.self.dropout.p = 0.0
-    for module in (
-        [bert.embeddings, *bert.encoder.layer[: training.frozen_blocks]]
-        if training.frozen_blocks >= 0
-        else []
-    ):
-        _freeze(module)
+    if training.frozen_blocks >= 0:
+        for module in (bert.embeddings, *bert.encoder.layer[: training.frozen_blocks]):
+            _freeze(module)
     if frozen_layers:
         frozen_layers.attach_to(bert)
     return model
@@ -113,35 +109,28 @@ def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
     """Encode texts as unit vectors (texts, dimensions) float32; TypeError for a cross-encoder."""
     if not isinstance(model, SentenceTransformer):
         raise TypeError("a cross-encoder cannot encode single texts; use score_pairs")
-    return np.asarray(
-        model.encode(
-            texts, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False
-        )
+    vectors = model.encode(
+        texts, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False
     )
+    return np.asarray(vectors)
 
 
 def serialise_trainable_state(model: Network) -> bytes:
     """Serialise the trainable weights of a network in safetensors format."""
-    return bytes(
-        save(
-            {
-                name: value.detach().contiguous()
-                for name, value in model.named_parameters()
-                if value.requires_grad
-            }
-        )
-    )
+    weights = {
+        name: value.detach().contiguous()
+        for name, value in model.named_parameters()
+        if value.requires_grad
+    }
+    return bytes(save(weights))
 
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
     """Load the weights of `serialise_trainable_state`; raise ValueError if names differ."""
-    missing_names, unknown_names = model.load_state_dict(load(weights), strict=False)
+    absent, unknown = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
-    if unknown_names or trainable & {*missing_names}:
-        raise ValueError(
-            f"weights do not match the network: {trainable & {*missing_names}} missing, "
-            f"{unknown_names} unknown"
-        )
+    if (missing := trainable & {*absent}) or unknown:
+        raise ValueError(f"weights do not match the network: {missing} missing, {unknown} unknown")
 
 
 def get_encoder(model: Network) -> Any:

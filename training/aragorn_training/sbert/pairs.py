@@ -28,26 +28,13 @@ def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) ->
 
 
 def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Sample at most `n` arguments and pair each conclusion with its premise (label 1) and its
-    first negative (label 0).
-
-    Returns:
-        Pairs `first second label`, the positives first.
-    """
-    selected_arguments = train.iloc[subsample(np.arange(len(train)), n, rng)]
-    negatives = train.set_index("docno")["premise"].loc[
-        [docnos[0] for docnos in selected_arguments["negatives"]]
-    ]
-    positives = pd.DataFrame(
-        {
-            "first": selected_arguments["conclusion"],
-            "second": selected_arguments["premise"],
-            "label": 1.0,
-        }
-    )
-    return pd.concat(
-        [positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True
-    )
+    """Sample at most `n` arguments; return pairs `first second label` of each conclusion with its
+    premise (label 1), and then with its first negative (label 0)."""
+    sample = train.iloc[subsample(np.arange(len(train)), n, rng)]
+    negatives = sample["negatives"].str[0].map(train.set_index("docno")["premise"])
+    columns = {"conclusion": "first", "premise": "second"}
+    positives = sample[[*columns]].rename(columns=columns).assign(label=1.0)
+    return pd.concat([positives, positives.assign(second=negatives, label=0.0)], ignore_index=True)
 
 
 def retrieve_unlabelled_pairs(

@@ -5,7 +5,7 @@ import sys
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,22 +44,6 @@ RNG_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
 TEACHER_LEARNING_RATE = 1e-4
 
 
-class StudentPairSettings(Protocol):
-    """Interface of the settings of the training pairs and of the teacher that labels them."""
-
-    @property
-    def gold_arguments(self) -> int: ...  # at most; each yields a positive and a negative gold pair
-    @property
-    def bm25_depth(self) -> int: ...  # premises of other conclusions retrieved per conclusion
-    @property
-    def max_silver_pairs(self) -> int: ...
-    @property
-    # initial encoder of the teacher; empty: that of the students
-    def teacher_encoder(self) -> str: ...
-    @property
-    def train_teacher(self) -> bool: ...  # whether to fine-tune the teacher on gold
-
-
 class TrainingVariant(NamedTuple):
     """Loss and pairs that a network is trained on; without a loss, the initial encoder."""
 
@@ -83,10 +67,9 @@ class StudentResult(msgspec.Struct):
 class StudentTraining:
     """Training of a network per TrainingVariant, on demand and cached in the work directory."""
 
-    def __init__(
-        self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: str
-    ) -> None:
-        """Load the arguments of `prepare pairs`; networks and silver pairs come on demand."""
+    def __init__(self, work_dir: Path, recipe: Recipe, device: str) -> None:
+        """Load the arguments of `prepare pairs`; networks and silver pairs come on demand. The task
+        of the recipe is an AugmentedSBERTSpec."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
         self._train_arguments, validation = (
@@ -96,6 +79,7 @@ class StudentTraining:
             self._train_arguments, validation, work_dir, tokeniser, recipe.validation
         )
         self._recipe = recipe
+        pairs: Any = recipe.task
         self._settings = pairs
         self._encoder = pretrained.folder
         self._device = device
@@ -104,27 +88,14 @@ class StudentTraining:
         )
         sizes = [pairs.gold_arguments, pairs.bm25_depth, pairs.max_silver_pairs]
         pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
-        recipe_settings = [
-            recipe.seed,
-            recipe.encoder,
-            recipe.lengths,
-            recipe.training,
-            recipe.validation,
-        ]
-        settings = msgspec.to_builtins([*recipe_settings, pair_settings])
+        network_settings = [recipe.seed, recipe.encoder, recipe.lengths, recipe.training]
+        settings = msgspec.to_builtins([*network_settings, recipe.validation, pair_settings])
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }
+        versions = describe_versions(tokenisers, sys.modules[__name__])
         # hash of settings, data, encoders and versions
-        self.cache_key = hash_json(
-            [
-                settings,
-                pretrained.sha256,
-                describe_versions(tokenisers, sys.modules[__name__]),
-                device,
-                table_hashes,
-            ]
-        )
+        self.cache_key = hash_json([settings, pretrained.sha256, versions, device, table_hashes])
         self._cache = Parts(work_dir / "students" / self.cache_key)
 
     def measure(self, variant: TrainingVariant) -> StudentResult:
@@ -133,16 +104,13 @@ class StudentTraining:
         training = self._build_training_config(variant)
         model = self.load_or_train(variant)
         n_pairs = len(self._build_setup(variant).pairs) if variant.loss else 0
-        retrieval: dict[str, float] = {}
+        retrieval = {}
         if isinstance(model, SentenceTransformer):
             retrieval = self._validator.measure_retrieval(model, training.bfloat16)
         map_at_20 = self._validator.measure_map_at_20(model, training.bfloat16)
         measures = {"MAP@20": map_at_20, **retrieval}
-        log.info(
-            "%s: %s",
-            _format_file_stem(variant),
-            ", ".join(f"{name} {value:.2f}" for name, value in measures.items()),
-        )
+        values = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
+        log.info("%s: %s", _format_file_stem(variant), values)
         return StudentResult(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
     def load_or_train(self, variant: TrainingVariant) -> Network:
@@ -222,25 +190,15 @@ class StudentTraining:
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
 
 
-def load_or_train_student(
-    ranker: Module,
-    recipe: Recipe,
-    pairs: StudentPairSettings,
-    student: TrainingVariant,
-    work_dir: Path,
-    device: str,
-) -> None:
-    """Load a student's weights into `ranker`; train it first if they are not cached."""
-    student_encoder = networks.get_encoder(
-        StudentTraining(work_dir, recipe, pairs, device).load_or_train(student)
-    )
-    state = ranker.state_dict()
-    weights = {
-        f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()
-    }
-    # the ranker has no pooler
-    state |= {name: value for name, value in weights.items() if name in state}
-    ranker.load_state_dict(state)
+def load_or_train_student(ranker: Module, recipe: Recipe, work_dir: Path, device: str) -> None:
+    """Load the weights of a recipe's student into `ranker`; train it if they are not cached."""
+    settings: Any = recipe.task
+    variant = TrainingVariant(settings.loss, settings.pairs)
+    student = StudentTraining(work_dir, recipe, device).load_or_train(variant)
+    encoder = networks.get_encoder(student)
+    weights = {f"encoder.bert.{name}": value for name, value in encoder.state_dict().items()}
+    state = ranker.state_dict()  # it has no pooler
+    ranker.load_state_dict({name: weights.get(name, value) for name, value in state.items()})
 
 
 def _format_file_stem(variant: TrainingVariant) -> str:

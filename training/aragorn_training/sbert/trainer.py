@@ -35,7 +35,8 @@ from aragorn_training.sbert.networks import (
     serialise_trainable_state,
 )
 
-LOSSES = {
+LOSSES: dict[str, Any] = {
+    "cross_entropy": BinaryCrossEntropyLoss,
     "cosine": CosineSimilarityLoss,
     "cosent": CoSENTLoss,
     "multiple_negatives": MultipleNegativesRankingLoss,
@@ -69,12 +70,8 @@ class TrainingSetup:
     def train_steps(
         self, seed: int, n_steps: int, scratch_dir: Path, state_files: dict[str, Path]
     ) -> Network:
-        """Run the first `n_steps` steps of the full training, return the network, and move
-        STATE_FILES to `state_files`.
-
-        `state_files` maps STATE_FILES to paths. The seed determines head, data order and dropout.
-        `scratch_dir` is removed.
-        """
+        """Run the first `n_steps` steps of the full training, return the network, and move each of
+        STATE_FILES to its path in `state_files`; remove `scratch_dir`."""
         model, trainer = self._build(seed, scratch_dir)
         trainer.add_callback(_StopAfter(n_steps))
         _run_trainer(trainer)
@@ -85,10 +82,7 @@ class TrainingSetup:
 
     def train(self, seed: int, scratch_dir: Path, state_dir: Path | None = None) -> Network:
         """Run the full training, resumed from the STATE_FILES in `state_dir` unless it is None, and
-        return the network.
-
-        The trainer requires a scratch directory but writes nothing to it.
-        """
+        return the network; the trainer requires a scratch directory but writes nothing to it."""
         model, trainer = self._build(seed, scratch_dir)
         _run_trainer(trainer, state_dir)
         return model
@@ -125,18 +119,16 @@ class TrainingSetup:
             "disable_tqdm": True,
             "dataloader_pin_memory": False,
         }
-        data = self._build_dataset()
-        if isinstance(model, CrossEncoder):
-            arguments = CrossEncoderTrainingArguments(**kwargs)
-            trainer: Any = _CrossEncoderTrainer(
-                model, arguments, data, loss=BinaryCrossEntropyLoss(model)
-            )
-        else:
-            bi_encoder: Any = model
-            loss = LOSSES[self.training.loss](bi_encoder)
-            trainer = _BiEncoderTrainer(
-                bi_encoder, SentenceTransformerTrainingArguments(**kwargs), data, loss=loss
-            )
+        network: Any = model
+        is_teacher = isinstance(model, CrossEncoder)
+        trainer_class: Any = _CrossEncoderTrainer if is_teacher else _BiEncoderTrainer
+        arguments_class: Any = (
+            CrossEncoderTrainingArguments if is_teacher else SentenceTransformerTrainingArguments
+        )
+        loss = LOSSES[self.training.loss](network)
+        trainer = trainer_class(
+            network, arguments_class(**kwargs), self._build_dataset(), loss=loss
+        )
         trainer.remove_callback(PrinterCallback)
         return model, trainer
 

@@ -37,12 +37,9 @@ class ConclusionValidator:
         settings: CandidateSettings,
     ) -> None:
         """Build the validator from arguments that `load_arguments` has loaded."""
-        self._conclusions = (
-            validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
-        )
-        relevant_docnos = (
-            validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
-        )
+        by_conclusion = validation.groupby("normalised_conclusion", sort=False)
+        self._conclusions = by_conclusion["conclusion"].first().tolist()
+        relevant_docnos = by_conclusion["docno"].agg(set).tolist()
         self._queries = load_validation_queries(work_dir, "pieces", tokeniser, settings)
         collection = pd.concat([train, validation])
         self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
@@ -71,11 +68,10 @@ class ConclusionValidator:
             vectors = model.encode(
                 texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False
             )
-        values: Any = self._evaluator.compute_all_metrics(model, corpus_embeddings=vectors.float())[
-            "cosine"
-        ]
+        metrics: Any = self._evaluator.compute_all_metrics(model, corpus_embeddings=vectors.float())
         return {
-            name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()
+            name: 100 * float(metrics["cosine"][measure][k])
+            for name, (measure, k) in LIBRARY_METRICS.items()
         }
 
     def measure_map_at_20(self, model: Network, bfloat16: bool) -> float:
@@ -88,6 +84,5 @@ class ConclusionValidator:
             with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
                 return score_pairs(model, pairs).reshape(candidates.shape)
 
-        return validate_candidates(self._queries, np.arange(len(self._conclusions)), score)[0][
-            "MAP@20"
-        ]
+        rows = np.arange(len(self._conclusions))
+        return validate_candidates(self._queries, rows, score)[0]["MAP@20"]

@@ -62,11 +62,6 @@ class Options(SentencePairOptions):
         ORDER, "--sweep", choices=ORDER, help="setting to vary; repeatable"
     )
 
-    @property
-    def replaced(self) -> list[str]:
-        """Sweeps whose rows are replaced."""
-        return [*self.sweeps]
-
 
 def run(options: Options) -> pd.DataFrame:
     """Train and evaluate the networks of sweeps.

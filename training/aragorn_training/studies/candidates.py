@@ -57,11 +57,6 @@ class Options(StudyOptions, PrecisionOptions, CheckpointOptions):
         help="network, or other scorer of the table; repeatable (default: all)",
     )
 
-    @property
-    def replaced(self) -> list[str]:
-        """Scorers whose rows are replaced."""
-        return list(self.scorers)
-
 
 def run(options: Options) -> pd.DataFrame:
     """Measure scorers on the validation queries with every pool and rule of negatives.

@@ -23,6 +23,7 @@ from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
 from aragorn.systems.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
+from aragorn_training.evaluation.plots import NEUTRAL, create_figure, render_png
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import (
     compute_similarity_tables,
@@ -38,7 +39,6 @@ from aragorn_training.options import (
     Result,
     StudyOptions,
 )
-from aragorn_training.plotting import NEUTRAL, create_figure, render_png
 
 FILE = "networks.csv"
 DIGITS = 4

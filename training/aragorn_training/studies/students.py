@@ -59,7 +59,7 @@ def run(options: Options) -> pd.DataFrame:
         )
     device = choose_device(options.device)
     with lock_work_directory(options.work_dir):
-        training = StudentTraining(options.work_dir, recipe, recipe.task, device)
+        training = StudentTraining(options.work_dir, recipe, device)
         results = map_cached(
             training.measure,
             VARIANTS,

@@ -40,6 +40,4 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
         """Load the student's weights into the network; train it first if they are not cached."""
         from aragorn_training.sbert import students  # slow import
 
-        students.load_or_train_student(
-            network, recipe, self, students.TrainingVariant(self.loss, self.pairs), work_dir, device
-        )
+        students.load_or_train_student(network, recipe, work_dir, device)

@@ -20,7 +20,7 @@ from aragorn_training.data.pair_tables import (
     load_training_pairs,
     load_validation_queries,
 )
-from aragorn_training.data.seeds import RandomStream, create_generator
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import get_hard_negatives_file, read_prepared_manifest
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.learning_curve import CurveSpec

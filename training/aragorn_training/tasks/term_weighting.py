@@ -17,8 +17,7 @@ from aragorn.models.padding import PaddedTexts, pad
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
 from aragorn_training.data.corpora import format_credit
-from aragorn_training.data.seeds import RandomStream, create_generator
-from aragorn_training.data.split import hold_out
+from aragorn_training.data.split import RandomStream, create_generator, hold_out
 from aragorn_training.data.term_weighting import (
     get_passages_dir,
     iter_passages,

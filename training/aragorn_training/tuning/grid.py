@@ -27,7 +27,7 @@ from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.cards import write_fitted
-from aragorn_training.data.corpora import describe_dataset, format_judged_credit
+from aragorn_training.data.corpora import describe_judged_data, format_judged_credit
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import (
     AP,
@@ -138,14 +138,14 @@ def tune_grid(
         "topics": len(judged.topics),
         "points": len(grid.points),
         "selection measure": selection_measure,
-        **(
-            {CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out_values, 0))}
-            if selected_points
-            else {}
-        ),
-        "folds": [_get_axis_values(grid, point) for point in selected_points],
-        IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best_point], 0)),
     }
+    summary = "not cross-validated"
+    if selected_points:
+        means = round_means(SELECTION_MEASURES, nan_mean(held_out_values, 0))
+        metrics[CROSS_VALIDATED] = means
+        summary = f"{means[selection_measure]:.3f} cross-validated"
+    metrics["folds"] = [_get_axis_values(grid, point) for point in selected_points]
+    metrics[IN_SAMPLE] = round_means(SELECTION_MEASURES, nan_mean(values[best_point], 0))
     table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     point = grid.points[best_point]
@@ -164,11 +164,6 @@ def tune_grid(
         evaluations=(CROSS_VALIDATED, IN_SAMPLE),
     )
     log.info("%s: %s", output, point.describe())
-    summary = (
-        f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated"
-        if selected_points
-        else "not cross-validated"
-    )
     log.info(
         "%s: %s, %.3f in-sample", selection_measure, summary, table[selection_measure][best_point]
     )
@@ -180,10 +175,7 @@ def _build_provenance(
 ) -> dict[str, Any]:
     """Return the inputs and the grid that decide a point, and its tagger's fingerprint."""
     provenance: dict[str, Any] = {
-        "training_data": {
-            "input": retrieval.dataset.file_hashes | judged.hashes,
-            **describe_dataset(retrieval.dataset),
-        },
+        "training_data": describe_judged_data(retrieval.dataset, judged.hashes),
         "grid": grid.axes,
     }
     if enrichment := _get_enrichment(point):

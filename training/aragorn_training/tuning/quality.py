@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from aragorn import __version__
-from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import score_texts
 from aragorn.io.qrels import read_qrels
@@ -24,12 +23,12 @@ from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import get_printable_name
-from aragorn.systems.catalogue import QUALITY_RERANKINGS, System
+from aragorn.systems.catalogue import QUALITY_RERANKINGS
 from aragorn.systems.quality import QualityInterpolation, QualityRerankingStage
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
-from aragorn_training.data.corpora import describe_dataset, format_judged_credit
+from aragorn_training.data.corpora import describe_judged_data, format_judged_credit
 from aragorn_training.data.datasets.webis_argquality import MODELS
 from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
 from aragorn_training.data.retrieval import DatasetRetrieval
@@ -64,6 +63,8 @@ RELEVANCE_CONSTRAINT = SELECTION_MEASURES.index("nDCG@5")
 WEBIS_MEASURES = tuple(f"Webis {name}" for name in MEASURES)
 PARAMETERS = ["depth", "weight"]
 ORIGINAL_ORDER = "original order"
+# values (topics, points, measures) of topics, and their questions (topics,)
+Collection = tuple[np.ndarray, np.ndarray]
 
 
 def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
@@ -116,42 +117,45 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
     return np.asarray(dcg / ideal)
 
 
-def select_feasible_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
-    """Return the index of the point with the highest quality whose losses in relevance are at most
-    MAX_RELEVANCE_LOSS.
+def select_point(webis_values: np.ndarray, *touche_values: np.ndarray) -> int:
+    """Return the point with the best quality of those that lose at most MAX_RELEVANCE_LOSS of the
+    relevance of RELEVANCE_ONLY, on Webis-ArgQuality-20 and, if given, on Touché's topics.
 
-    Args:
-        quality: Mean quality (points,).
-        relevance: Mean relevance (points,) per collection; losses are relative to the point
-            RELEVANCE_ONLY.
+    Values have the shape (topics, points, measures).
     """
+    means = webis_values.mean(axis=0)
+    relevance = [means[:, CONSTRAINT]]
+    relevance += [nan_mean(values, 0)[:, RELEVANCE_CONSTRAINT] for values in touche_values]
     is_feasible = np.all(
-        [means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0
+        [values >= values[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for values in relevance], axis=0
     )
-    return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
+    return int(np.argmax(np.where(is_feasible, means[:, OBJECTIVE], -np.inf)))
 
 
-def cross_validate(grid_values: np.ndarray) -> np.ndarray:
-    """Return each topic's values (topics, MEASURES) at the point selected on other folds."""
-    held_out_values = np.empty_like(grid_values[:, 0])
-    topic_names = [str(topic) for topic in range(len(grid_values))]
-    for fold in split_folds(topic_names, N_FOLDS, 0, 0):
-        is_test = np.isin(topic_names, list(fold.test))
-        means = grid_values[~is_test, :QUALITY_ONLY].mean(axis=0)
-        held_out_values[is_test] = grid_values[
-            is_test, select_feasible_point(means[:, OBJECTIVE], means[:, CONSTRAINT])
-        ]
-    return held_out_values
+def cross_validate(webis: Collection, *touche: Collection) -> tuple[list[np.ndarray], list[int]]:
+    """Return the values (topics, measures) of each collection's topics at the point selected on the
+    other folds, and the point of each fold; equal questions are in one fold."""
+    collections = (webis, *touche)
+    held_out = [np.empty_like(values[:, 0]) for values, _ in collections]
+    points = []
+    questions = sorted({question for _, names in collections for question in names})
+    for fold in split_folds(questions, N_FOLDS, 0, 0):
+        masks = [np.isin(names, list(fold.test)) for _, names in collections]
+        pairs = list(zip(collections, masks, strict=True))
+        points.append(select_point(*(values[~is_test] for (values, _), is_test in pairs)))
+        for result, ((values, _), is_test) in zip(held_out, pairs, strict=True):
+            result[is_test] = values[is_test, points[-1]]
+    return held_out, points
 
 
 def tune_quality(
-    system: System, qrels_file: Path, retrieval: DatasetRetrieval, output: Path
+    system: str, qrels_file: Path, retrieval: DatasetRetrieval, output: Path
 ) -> pd.DataFrame:
     """Evaluate all grid points and save the best as the system's checkpoint, with the full grid as
     grid.csv and grid.png.
 
     Args:
-        system: Quality re-ranking system.
+        system: Name of a system of QUALITY_RERANKINGS.
         qrels_file: Relevance judgments.
         retrieval: DatasetRetrieval on the judged input; `prepare quality` has prepared its working
             directory.
@@ -159,25 +163,30 @@ def tune_quality(
 
     Returns:
         One row per grid point with means over all topics.
-
-    Raises:
-        UsageError: If the system does not re-rank by quality.
     """
-    if system.name not in QUALITY_RERANKINGS:
-        raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    stage = QUALITY_RERANKINGS[system.name]
+    stage = QUALITY_RERANKINGS[system]
     webis_values, webis_questions = evaluate_webis_topics(stage, retrieval)
     qrels = read_qrels(qrels_file, retrieval.collection.documents.read_all_docnos())
     check_overlap(retrieval.dataset, qrels, qrels_file.name)
     touche_values = _score_and_evaluate(stage, qrels, retrieval)[..., : len(SELECTION_MEASURES)]
     touche_questions = get_questions(retrieval.topics, get_evaluated_topics(qrels))
-    best_point = select_point(touche_values, webis_values)
+    best_point = select_point(webis_values, touche_values)
+    (held_out_webis, held_out_touche), fold_points = cross_validate(
+        (webis_values, webis_questions), (touche_values, touche_questions)
+    )
+    original_webis = webis_values[:, RELEVANCE_ONLY]
+    original_touche = touche_values[:, RELEVANCE_ONLY]
     metrics = {
         "topics": {
             get_printable_name(qrels_file): len(touche_values),
             "Webis-ArgQuality-20": len(webis_values),
         },
-        **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
+        ORIGINAL_ORDER: _round_means(original_touche, original_webis),
+        CROSS_VALIDATED: _round_means(held_out_touche, held_out_webis),
+        "gain": _compute_gain_intervals(
+            held_out_touche - original_touche, held_out_webis - original_webis
+        ),
+        "folds": [_get_point_settings(point) for point in fold_points],
         IN_SAMPLE: _round_means(touche_values[:, best_point], webis_values[:, best_point]),
     }
     table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
@@ -194,7 +203,7 @@ def tune_quality(
         "quality_reranking",
         encode_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE]),
         name=get_printable_name(output),
-        system=system.name,
+        system=system,
         formula=point.format_formula(),
         data=format_judged_credit(provenance["training_data"]),
         points=len(POINTS),
@@ -221,45 +230,12 @@ def _build_provenance(
     stage: QualityRerankingStage, qrels_file: Path, retrieval: DatasetRetrieval
 ) -> dict[str, Any]:
     """Return the hashes of the inputs and the fingerprint of the network that scores quality."""
-    inputs = (
-        retrieval.dataset.file_hashes
-        | hash_input_files([qrels_file])
-        | load_source_hashes(retrieval.session.cache.path, "webis")
+    webis_hashes = load_source_hashes(retrieval.session.cache.path, "webis")
+    training_data = describe_judged_data(
+        retrieval.dataset, hash_input_files([qrels_file]) | webis_hashes
     )
-    network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
-    assert network is not None
-    training_data = {"input": inputs, **describe_dataset(retrieval.dataset)}
-    return {"training_data": training_data, "quality": network.fingerprint}
-
-
-def _cross_validate(
-    touche_values: np.ndarray,
-    webis_values: np.ndarray,
-    touche_questions: np.ndarray,
-    webis_questions: np.ndarray,
-) -> dict[str, Any]:
-    """Return the metrics of the original order and, cross-validated, of re-ranking."""
-    held_out_values = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
-    points = []
-    for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
-        test_masks = [
-            np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)
-        ]
-        point = select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
-        for result, values, mask in zip(
-            held_out_values, (touche_values, webis_values), test_masks, strict=True
-        ):
-            result[mask] = values[mask, point]
-        points.append(point)
-    original_values = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
-    return {
-        ORIGINAL_ORDER: _round_means(*original_values),
-        CROSS_VALIDATED: _round_means(*held_out_values),
-        "gain": _compute_gain_intervals(
-            held_out_values[0] - original_values[0], held_out_values[1] - original_values[1]
-        ),
-        "folds": [_get_point_settings(point) for point in points],
-    }
+    fingerprint = stage.quality.get_fingerprint(retrieval.session.checkpoints)
+    return {"training_data": training_data, "quality": fingerprint}
 
 
 def get_questions(topics: pd.DataFrame, qids: Iterable[str]) -> np.ndarray:
@@ -336,14 +312,6 @@ def evaluate_touche_topics(
     )
     values = evaluate_run(pd.concat(runs, ignore_index=True), judgments, STORED_MEASURES).to_numpy()
     return values.reshape(len(POINTS), -1, len(STORED_MEASURES)).swapaxes(0, 1)
-
-
-def select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-    """Select the best quality among points that lose at most MAX_RELEVANCE_LOSS anywhere."""
-    touche_means = nan_mean(touche_values, 0)
-    webis_means = webis_values.mean(axis=0)
-    relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
-    return select_feasible_point(webis_means[:, OBJECTIVE], *relevance)
 
 
 def _get_point_settings(point: int) -> dict[str, Any]:

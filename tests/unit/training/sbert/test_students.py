@@ -174,7 +174,8 @@ def train(prepared_work_dir, tokeniser):
 
 def build_experiment(work, recipe, **changes):
     assert isinstance(recipe.task, AugmentedSBERTSpec)
-    return StudentTraining(work, recipe, msgspec.structs.replace(recipe.task, **changes), CPU)
+    task = msgspec.structs.replace(recipe.task, **changes)
+    return StudentTraining(work, msgspec.structs.replace(recipe, task=task), CPU)
 
 
 def test_gold_pairs_hold_a_positive_and_a_negative_premise(train):

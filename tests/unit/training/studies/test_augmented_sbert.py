@@ -17,6 +17,7 @@ from aragorn_training.studies.augmented_sbert import metrics, trial
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
     STRATEGIES,
+    Cell,
     Settings,
     Study,
     Trial,
@@ -100,12 +101,12 @@ def test_study_rejects_bad_arguments_before_training(run, tmp_path, capsys):
 
 @pytest.fixture
 def make_trial(similarity, encoder, tmp_path):
-    def make(task, teacher=encoder):
+    def make(task, teacher=encoder, network="", source=""):
         gold = {name: load(similarity, 0) for name, load in LOADERS.items()}
         settings = Settings(TEACHER, STUDENT, n_seeds=1, silver_ratio=1.0)
         encoders = [PretrainedEncoder(str(folder)) for folder in (teacher, encoder)]
         study = Study(gold, *encoders, settings, "cpu", Cache(tmp_path))
-        return Trial(study, task, 0, settings)
+        return Trial(study, Cell(task, network, 0, settings, source))
 
     return make
 
@@ -127,14 +128,14 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial):
 
 def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial, tmp_path, monkeypatch):
     source = make_trial("bws_cross")
-    target = make_trial("mrpc")
+    target = make_trial("mrpc", network="adapted", source="bws_cross")
     trained = []
     monkeypatch.setattr(
         Trial, "_train", lambda self, training, pairs, seeds_dir: trained.append(pairs)
     )
     teacher = source.build_initial_network(TEACHER)
     monkeypatch.setattr(Trial, "load_or_train_on_gold", lambda self, network: teacher)
-    _, labels = target.load_or_train("adapted", "bws_cross", tmp_path)
+    _, labels = target.load_or_train(tmp_path)
     assert labels == pytest.approx(score_pairs(teacher, target.gold.train), abs=1e-6)
     [adapted] = trained
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
@@ -191,19 +192,6 @@ def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold():
     assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))
     # everything positive: 2·0.6 / 1.6
     assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))
-
-
-def test_partial_auc_is_half_for_a_random_order_and_one_for_a_perfect_one():
-    labels = np.array([1, 1] + [0] * 40)
-    order = -np.arange(42.0)
-    assert metrics.compute_partial_auc(labels, order) == 1
-    assert metrics.compute_partial_auc(labels, np.zeros(42)) == pytest.approx(0.5)
-    half = np.concatenate(
-        [order[:1], [-100.0], order[2:]]
-    )  # one related pair first, the other last: area .025 of .00125 to .05
-    assert metrics.compute_partial_auc(labels, half) == pytest.approx(
-        0.5 + 0.5 * (0.025 - 0.00125) / (0.05 - 0.00125)
-    )
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.datasets.quality_lists import IBM, UKP
-from aragorn_training.studies.argument_quality import metrics
+from aragorn_training.studies.argument_quality import table as metrics
 from tests.conftest import REAL_DATA
 
 QUALITY = REAL_DATA / "quality"

@@ -14,14 +14,13 @@ from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.studies.argument_quality import _build_key, protocol
-from aragorn_training.studies.argument_quality.metrics import MEASURES
 from aragorn_training.studies.argument_quality.protocol import (
     N_DEV,
     SETTINGS,
     Setting,
     SettingRunner,
 )
-from aragorn_training.studies.argument_quality.table import _tabulate_measures
+from aragorn_training.studies.argument_quality.table import MEASURES, _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tuning.quality import MEASURES as RERANKING_MEASURES
 from tests.conftest import argv, count_colours

@@ -53,7 +53,7 @@ def qrels(retrieval, tmp_path):
 
 def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
     output = checkpoints_copy / "quality"
-    table = tune_quality(SYSTEM, qrels, retrieval, output)
+    table = tune_quality(SYSTEM.name, qrels, retrieval, output)
     grid = pd.read_csv(output / "grid.csv")
     metrics = json.loads((output / "metrics.json").read_text())
     assert grid[["depth", "weight"]].to_numpy().tolist() == [
@@ -94,7 +94,7 @@ def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
 def test_shared_questions_are_in_one_fold(monkeypatch):
     training_rows = []
 
-    def record(touche_values, webis_values):
+    def record(webis_values, touche_values):
         training_rows.append(({*touche_values[:, 0, 0]}, {*webis_values[:, 0, 0]}))
         return 0
 
@@ -102,9 +102,7 @@ def test_shared_questions_are_in_one_fold(monkeypatch):
     touche, webis = (
         np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6)
     )
-    tuning._cross_validate(
-        touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"])
-    )
+    tuning.cross_validate((webis, np.array([*"bdefgh"])), (touche, np.array([*"abc"])))
     held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]
     assert sorted(row for rows, _ in held_out for row in rows) == [0, 1, 2]  # each is tested once
     assert sorted(row for _, rows in held_out for row in rows) == [0, 1, 2, 3, 4, 5]
@@ -135,20 +133,25 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
 
 
 def test_selected_point_keeps_relevance():
-    quality, relevance = np.full((2, len(POINTS)), 0.5)
-    quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
-    assert tuning.select_feasible_point(quality, relevance) == 5
-    # a second, opposite constraint
-    assert tuning.select_feasible_point(quality, relevance, -relevance) == 5
-    assert tuning.select_feasible_point(quality, np.full(len(POINTS), 0.5)) == 7
+    webis = np.full((1, len(POINTS), len(MEASURES)), 0.5)
+    quality, relevance = webis[0, :, 2], webis[0, :, 0]
+    quality[[5, 7]] = 0.7, 0.9
+    assert tuning.select_point(webis) == 7
+    touche = np.full((1, len(POINTS), len(SELECTION_MEASURES)), 0.5)
+    touche[0, 7, SELECTION_MEASURES.index("nDCG@5")] = 0.48
+    assert tuning.select_point(webis, touche) == 5  # the loss on Touché's topics
+    relevance[[5, 7]] = 0.495, 0.48
+    assert tuning.select_point(webis) == 5
+    assert tuning.select_point(webis, -touche) == 5  # a second, opposite constraint
     quality[5] = 0.4
-    assert quality[tuning.select_feasible_point(quality, relevance)] == 0.5
+    assert quality[tuning.select_point(webis)] == 0.5
 
 
 def test_cross_validation_does_not_select_on_the_test_topic():
     # point 3 is good for all topics; each topic has another best point, which is bad for the
     # remaining topics
-    values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
+    values = np.full((10, len(POINTS), len(MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0
-    assert tuning.cross_validate(values)[:, 2].tolist() == [0.6] * 10
+    [held_out], _ = tuning.cross_validate((values, np.arange(10).astype(str)))
+    assert held_out[:, 2].tolist() == [0.6] * 10

@@ -17,7 +17,6 @@ from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError
 from aragorn.index.dense import encode_texts
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.ranker import DenseRanker
 from aragorn.options import option
 from aragorn.versions import describe_versions
 from aragorn_training.data.quality import load_table, load_webis_judgments
@@ -30,7 +29,6 @@ from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
 from aragorn_training.options import ProcessOptions, Result, StudyOptions, parse_positive_int
 from aragorn_training.studies.argument_quality import table
-from aragorn_training.studies.argument_quality.metrics import count_argument_words
 from aragorn_training.studies.argument_quality.protocol import (
     SETTINGS,
     Cell,
@@ -68,11 +66,6 @@ class Options(StudyOptions, ProcessOptions):
     )
     repetitions: int = option(3, parse=parse_positive_int, help="number of seeds per network")
 
-    @property
-    def replaced(self) -> list[str]:
-        """Settings whose rows are replaced, re-ranking among them if a part evaluates it."""
-        return [*self.parts, *([table.RERANKING] if RERANKING_SETTING in self.parts else [])]
-
 
 def run(options: Options) -> Result:
     """Train and evaluate all networks of the settings.
@@ -88,9 +81,9 @@ def run(options: Options) -> Result:
     """
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, QualitySpec):
+        network = recipe.ranker or recipe.tagger
         raise UsageError(
-            f"the recipe of {recipe.ranker or recipe.tagger} has no [quality] table; choose a "
-            "tfr_bert recipe"
+            f"the recipe of {network} has no [quality] table; choose a tfr_bert recipe"
         )
     settings = list(dict.fromkeys(options.parts))
     device = choose_device(options.device)
@@ -170,11 +163,8 @@ def _build_key(
 def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: str) -> np.ndarray:
     """Encode texts with the pretrained encoder; return embeddings (texts, dimensions) float64."""
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
-    ranker = trainee.network.to(device).eval()
-    assert isinstance(ranker, DenseRanker)
-    return encode_texts(
-        [trainee.tokeniser.encode_premise(text) for text in texts], ranker, device
-    ).astype(np.float64)
+    ids = [trainee.tokeniser.encode_premise(text) for text in texts]
+    return encode_texts(ids, trainee.network.to(device).eval(), device).astype(np.float64)
 
 
 def _score_by_ridge(
@@ -186,12 +176,8 @@ def _score_by_ridge(
     ranks = by_topic.transform(
         lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique()
     )
-    scores: np.ndarray = (
-        RidgeCV(RIDGE_ALPHAS)
-        .fit(embeddings[train_mask], ranks.to_numpy()[train_mask])
-        .predict(embeddings)
-    )
-    return scores
+    ridge = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask])
+    return np.asarray(ridge.predict(embeddings))
 
 
 def _collect_scores(
@@ -202,10 +188,8 @@ def _collect_scores(
     ridge = runner.combine_test_scores(
         [_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks]
     )
-    networks: table.ScoresByNetwork = {
-        LENGTH: [count_argument_words(runner.table)],
-        UNTRAINED: [ridge],
-    }
+    lengths = table.count_argument_words(runner.table)
+    networks: table.ScoresByNetwork = {LENGTH: [lengths], UNTRAINED: [ridge]}
     for (name, _), fold_scores in folds.items():
         networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
     if not runner.setting.has_all_losses:

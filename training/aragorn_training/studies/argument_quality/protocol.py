@@ -43,15 +43,8 @@ _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 def train_network(
     recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: str
 ) -> TrainableNetwork:
-    """Train a network and return it with the weights of the highest Spearman correlation on the dev
-    topics.
-
-    Args:
-        recipe: Listwise recipe; its data sets are ignored.
-        train: Training topics, see `aragorn_training.data.quality.load_table`.
-        dev: Dev topics.
-        device: Device of the network.
-    """
+    """Train a network on topics, see `data.quality.load_table`; return it with the weights of the
+    highest Spearman correlation on the dev topics."""
     trainee = build_network(recipe, Path(), CHECKPOINT_DIR)  # without word vectors
     ranker = trainee.network.to(device)
     _share_frozen_layers(trainee, recipe, device)
@@ -74,10 +67,9 @@ def train_network(
 
 def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str) -> np.ndarray:
     """Return the scores (rows,) float32 of a table's arguments for their topics."""
+    pairs = encode_pairs(table, trainee.tokeniser)
     with use_evaluation_mode(trainee.network):
-        return score_pairs(
-            trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device
-        )
+        return score_pairs(trainee.network.to(device), pairs, device)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
@@ -167,17 +159,10 @@ class SettingRunner:
         self.setting = setting
         self._recipe = recipe
         self._device = device
-        fold_splits = [
-            _split_into_folds(tables[name], name, setting) for name in setting.train_data
-        ]
+        splits = [_split_into_folds(tables[name], name, setting) for name in setting.train_data]
         self.folds = [
-            Fold(
-                *(
-                    frozenset[str]().union(*(getattr(fold, split) for fold in folds))
-                    for split in ("train", "dev", "test")
-                )
-            )
-            for folds in zip(*fold_splits, strict=True)
+            Fold(*(frozenset[str]().union(*names) for names in zip(*folds, strict=True)))
+            for folds in zip(*splits, strict=True)
         ]
 
     def mask_split(self, fold: int, split: str) -> np.ndarray:

@@ -1,19 +1,26 @@
-"""Tabulate the results of the study."""
+"""Evaluate scores of ranked arguments (correlations, partial ones given length, and nDCG), and
+tabulate the results of the study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
+from sklearn.metrics import ndcg_score
 
 from aragorn_training.evaluation.plots import LengthPanel
 from aragorn_training.evaluation.significance import bootstrap_means
-from aragorn_training.evaluation.similarity import correlate, group_rows_by_topic
-from aragorn_training.studies.argument_quality.metrics import (
-    count_argument_words,
-    evaluate_by_topic,
-)
+from aragorn_training.evaluation.similarity import CORRELATIONS, correlate, group_rows_by_topic
+from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.studies.argument_quality.protocol import Cell, SettingRunner
 from aragorn_training.tuning import quality
+
+PARTIAL_SPEARMAN = "partial Spearman (length)"
+DEPTHS = (5, 10, 15)
+NDCG_LINEAR, NDCG_EXPONENTIAL = (
+    tuple(f"nDCG@{depth}{gain}" for depth in DEPTHS) for gain in ("", " exponential")
+)
+MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)
 
 PUBLISHED_ENSEMBLE = "ensemble of Favreau 2022"
 # losses of its members by training data
@@ -98,7 +105,11 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
             (RERANKING, "webis", "", "original order"), [pd.DataFrame(baseline, columns=names)]
         )
         quality_only = [grid[:, quality.QUALITY_ONLY] for grid in grids]
-        held_out_values = [quality.cross_validate(grid) for grid in grids]
+        topics = np.arange(len(baseline)).astype(str)
+        held_out_values = [
+            quality.cross_validate((grid[:, : quality.QUALITY_ONLY], topics))[0][0]
+            for grid in grids
+        ]
         for variant, seeds in (
             ("quality only", quality_only),
             ("relevance and quality", held_out_values),
@@ -144,3 +155,49 @@ def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame]) -> 
         | {"sd": deviations[measure], "n_seeds": len(values)}
         for measure, bound in bounds.items()
     ]
+
+
+def count_argument_words(table: pd.DataFrame) -> np.ndarray:
+    """Return the word counts (rows,) of a table's arguments, the scores of the length baseline."""
+    return table["premise"].str.split().str.len().to_numpy(dtype=np.float64)
+
+
+def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
+    """Evaluate scores (rows,) of a table `data topic premise score`: one row per (data, topic) in
+    table order, with columns MEASURES.
+
+    nDCG gains are dense ranks of the labels (1 = worst) divided by their maximum (linear), or 2^rank
+    - 1 (exponential); ties in score share the mean gain.
+    """
+    labels = table["score"].to_numpy(dtype=np.float64)
+    lengths = count_argument_words(table)
+    topics = group_rows_by_topic(table)
+    names = pd.MultiIndex.from_frame(table.iloc[[rows[0] for rows in topics]][["data", "topic"]])
+    values = [_evaluate_topic(labels[rows], scores[rows], lengths[rows]) for rows in topics]
+    return pd.DataFrame(values, names, list(MEASURES))
+
+
+def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> list[float]:
+    coefficients = correlate(labels, scores)
+    ranks = compute_dense_ranks(labels)
+    max_rank = ranks.max()
+    # scaled by 2^-max_rank, which cancels in nDCG
+    gains = (ranks / max_rank, np.exp2(ranks - max_rank) - np.exp2(-max_rank))
+    values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]
+    return [
+        *(coefficients[name] for name in CORRELATIONS),
+        partial_spearman(labels, scores, lengths),
+        *map(float, values),
+    ]
+
+
+def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:
+    """Compute Spearman's partial correlation given length; 0 if length determines either."""
+    ranks = np.stack([rankdata(values) for values in (labels, scores, lengths)])
+    *centred_ranks, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    squared_norm = max(length_ranks @ length_ranks, 1e-9)
+    residuals = [
+        rank - (rank @ length_ranks) / squared_norm * length_ranks for rank in centred_ranks
+    ]
+    norms = np.prod([np.linalg.norm(residual) for residual in residuals])
+    return float(residuals[0] @ residuals[1] / norms) if norms > 1e-9 else 0.0

@@ -34,11 +34,6 @@ class Options(SentencePairOptions):
         """End of the name of the result file: the teacher, if it has its own encoder."""
         return f"_{PretrainedEncoder(self.teacher).folder.name}" if self.teacher else ""
 
-    @property
-    def replaced(self) -> list[str]:
-        """Tasks whose rows are replaced."""
-        return [*self.parts]
-
 
 def run(options: Options) -> pd.DataFrame:
     """Train and evaluate all networks of the tasks; domain adaptation trains the source task's

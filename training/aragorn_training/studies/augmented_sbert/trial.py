@@ -91,18 +91,11 @@ def train_best_seed(
     measure: Callable[[Network], float],
     work_dir: Path,
 ) -> Network:
-    """Train a fraction of the steps with each seed, and then the network of the best seed to the
-    end.
+    """Train a `fraction` of the steps with each seed, and then the network of the (first) seed with
+    the largest dev metric, see `measure`, to the end.
 
-    The learning-rate schedule is that of an uninterrupted run. Each seed's state stays in the
-    directory until the caller removes it, so that an interrupted call resumes.
-
-    Args:
-        setup: Training setup.
-        seeds: Candidate seeds; ties go to the first.
-        fraction: Fraction of the steps after which seeds are compared.
-        measure: Function that computes the dev metric; larger is better.
-        work_dir: Directory of the seeds' states, for this network only.
+    The learning-rate schedule is that of an uninterrupted run. The states of the seeds stay in
+    `work_dir`, which is for this network only, so that an interrupted call resumes.
     """
     dev_scores = {seed: _train_seed(setup, seed, fraction, measure, work_dir) for seed in seeds}
     best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
@@ -255,7 +248,7 @@ def tabulate(
 def evaluate(study: Study, cell: Cell) -> TrialResult:
     """Train a cell's network and measure it on dev and test; a partly trained one on dev only."""
     start = time.monotonic()
-    trial = Trial(study, cell.task, cell.repetition, cell.settings, cell.gold_pairs)
+    trial = Trial(study, cell)
     seeds_dir = trial.get_seeds_dir(cell.name, cell)
     silver_labels = NO_LABELS
     if cell.fraction is not None:
@@ -264,7 +257,7 @@ def evaluate(study: Study, cell: Cell) -> TrialResult:
     elif cell.network == BASELINE:
         dev, test = metrics.compute_baseline_metrics(trial.gold)
     else:
-        model, silver_labels = trial.load_or_train(cell.network, cell.source, seeds_dir)
+        model, silver_labels = trial.load_or_train(seeds_dir)
         scores = [score_pairs(model, pairs) for pairs in (trial.gold.dev, trial.gold.test)]
         dev, test = metrics.compute_metrics(trial.gold, *scores)
     shutil.rmtree(seeds_dir, ignore_errors=True)
@@ -279,25 +272,21 @@ def evaluate(study: Study, cell: Cell) -> TrialResult:
 
 
 class Trial:
-    """Repetition of a task, which determines the seeds of its networks and samples."""
+    """A cell's repetition of its task, which determines the seeds of its networks and samples."""
 
-    def __init__(
-        self,
-        study: Study,
-        task: str,
-        repetition: int,
-        settings: Settings,
-        gold_pairs: int | None = None,
-    ) -> None:
-        """Create a trial without training; `gold_pairs` None: with all training pairs."""
-        gold = study.gold[task]
-        self.gold = gold if gold_pairs is None else sample_gold_pairs(gold, repetition, gold_pairs)
+    def __init__(self, study: Study, cell: Cell) -> None:
+        """Create a trial without training."""
+        self.gold = study.gold[cell.task]
+        if cell.gold_pairs is not None:
+            rng = np.random.default_rng(cell.repetition)
+            rows = subsample(np.arange(len(self.gold.train)), cell.gold_pairs, rng)
+            train = self.gold.train.iloc[rows].reset_index(drop=True)
+            self.gold = replace(self.gold, train=train)
         self._study = study
-        self._task = task
-        self._repetition = repetition
-        self._settings = settings
-        first = settings.seed + repetition * settings.n_seeds
-        self._seeds = range(first, first + settings.n_seeds)
+        self._cell = cell
+        self._settings = cell.settings
+        first = cell.settings.seed + cell.repetition * cell.settings.n_seeds
+        self._seeds = range(first, first + cell.settings.n_seeds)
 
     @cached_property
     def _sentences(self) -> sampling.SentencePool:
@@ -306,7 +295,8 @@ class Trial:
     def _build_key(self, *values: object) -> str:
         """Return a key of the task's pairs, repetition, networks' settings and other values."""
         settings = replace(self._settings, k=0, silver_ratio=0, random_ratio=0)  # of the sampling
-        return repr((self._study.key, _hash_pairs(self.gold), self._repetition, settings, values))
+        repetition = self._cell.repetition
+        return repr((self._study.key, _hash_pairs(self.gold), repetition, settings, values))
 
     def get_seeds_dir(self, name: str, *values: object) -> Path:
         """Return the directory of the seeds' states while a network is trained."""
@@ -321,10 +311,9 @@ class Trial:
     def _measure_dev(self, model: Network) -> float:
         return metrics.compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-    def load_or_train(
-        self, network: str, source_task: str, seeds_dir: Path
-    ) -> tuple[Network, np.ndarray]:
-        """Load or train a network; return it with the labels (pairs,) of its silver pairs."""
+    def load_or_train(self, seeds_dir: Path) -> tuple[Network, np.ndarray]:
+        """Load or train the cell's network; return it with the labels (pairs,) of silver pairs."""
+        network = self._cell.network
         student = self._settings.student
         if network == UNTRAINED:
             return self.build_initial_network(student), NO_LABELS
@@ -334,7 +323,7 @@ class Trial:
             silver = self.build_silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
             return self._train(student, pairs, seeds_dir), silver["label"].to_numpy()
-        source = Trial(self._study, source_task, self._repetition, self._settings)
+        source = Trial(self._study, self._cell._replace(task=self._cell.source))
         if network == UNADAPTED:
             return source.load_or_train_on_gold(BI_ENCODER), NO_LABELS
         silver = self.gold.train.assign(label=source.label_pairs(self.gold.train))
@@ -354,12 +343,9 @@ class Trial:
         pairs = self._load_or_label_pairs(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
             gold = self.gold.train["label"].to_numpy()
-            draw_mask = (
-                sampling.draw_class_ratio_mask
-                if self.gold.is_binary
-                else sampling.draw_density_mask
-            )
-            pairs = pairs[draw_mask(pairs["label"], gold, self._create_rng(KDE))]
+            is_binary = self.gold.is_binary
+            draw = sampling.draw_class_ratio_mask if is_binary else sampling.draw_density_mask
+            pairs = pairs[draw(pairs["label"], gold, self._create_rng(KDE))]
         pairs = self._subsample(pairs, strategy)
         sample = np.stack([pairs["first"], pairs["second"]], axis=1)
         return self._sentences.to_frame(sample).assign(label=pairs["label"])
@@ -402,11 +388,9 @@ class Trial:
 
         def train() -> bytes:
             seeds_dir = self.get_seeds_dir(network)
-            weights = networks.serialise_trainable_state(
-                self._train(training, self.gold.train, seeds_dir)
-            )
+            trained = self._train(training, self.gold.train, seeds_dir)
             shutil.rmtree(seeds_dir)
-            return weights
+            return networks.serialise_trainable_state(trained)
 
         weights = self._study.cache.get_or_build(network, self._build_key(), train)
         model = self.build_initial_network(training)
@@ -430,13 +414,12 @@ class Trial:
         encoder = self._study.student.folder
         frozen_layers = None
         if training.frozen_blocks > 0:
-            frozen_layers = _get_frozen_layers(encoder, training, device, self._task)
+            frozen_layers = _get_frozen_layers(encoder, training, device, self._cell.task)
         return TrainingSetup(encoder, training, pairs, device, frozen_layers)
 
     def _create_rng(self, stream: str) -> np.random.Generator:
-        return np.random.default_rng(
-            [self._settings.seed, self._repetition, RNG_STREAMS.index(stream)]
-        )
+        substream = [self._cell.repetition, RNG_STREAMS.index(stream)]
+        return np.random.default_rng([self._settings.seed, *substream])
 
 
 def _hash_pairs(gold: PairDataset) -> str:
@@ -452,30 +435,15 @@ def _get_frozen_layers(
     return networks.build_frozen_layers(encoder, training, device)
 
 
-def sample_gold_pairs(gold: PairDataset, repetition: int, count: int) -> PairDataset:
-    """Sample at most `count` training pairs, in their order; the seed is the repetition."""
-    rows = subsample(np.arange(len(gold.train)), count, np.random.default_rng(repetition))
-    return replace(gold, train=gold.train.iloc[rows].reset_index(drop=True))
-
-
 def summarise(
     results: pd.DataFrame,
     keys: Sequence[str],
     columns: Sequence[str],
     gold: Mapping[str, PairDataset],
 ) -> pd.DataFrame:
-    """Tabulate means and standard deviations over repetitions.
-
-    Args:
-        results: Results, see `tabulate`.
-        keys: Columns that identify a row of the table, `task` among them.
-        columns: Columns whose means are tabulated besides those of test and dev.
-        gold: Gold pairs by task.
-
-    Returns:
-        Rows `KEY… measure test test_sd dev dev_sd repetitions COLUMN…`, in order of first
-        occurrence.
-    """
+    """Tabulate means and standard deviations over repetitions of the results of `tabulate`, in order
+    of first occurrence, as `KEY… measure test test_sd dev dev_sd repetitions COLUMN…`; `gold` has
+    the pairs of each task."""
     groups = results.groupby([*keys], sort=False)
     table = groups.agg(
         test=("test", "mean"),

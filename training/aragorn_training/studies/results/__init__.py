@@ -13,10 +13,8 @@ from aragorn.errors import InputError
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option, parse_path
-from aragorn.pipeline.retrieval import iter_components
 from aragorn.storage.archives import hash_input_files
-from aragorn.storage.checkpoint_directory import PROVENANCE
-from aragorn.systems.catalogue import SYSTEMS, System, get_system
+from aragorn.systems.catalogue import SYSTEMS, get_system
 from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
@@ -29,6 +27,7 @@ from aragorn_training.options import (
     StudyOptions,
     output_option,
 )
+from aragorn_training.report.results import find_fitted
 from aragorn_training.report.sections import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
 from aragorn_training.studies.results.nested import N_PARTITIONS, NestedTuning
 from aragorn_training.tuning.grid import load_judged_topics
@@ -173,7 +172,7 @@ def tabulate_results(
                     SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
                 )
             if protocol == HELD_OUT:
-                require_held_out(system, year.qrels, retrieval.session.checkpoints.directory)
+                require_held_out(system.name, year.qrels, retrieval.session.checkpoints.directory)
             values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
             protocols[year.year, system.name] = protocol
 
@@ -238,13 +237,10 @@ def find_system_run(directory: Path, system: str) -> Path:
     return files[0]
 
 
-def require_held_out(system: System, qrels: Path, checkpoints: Path) -> None:
+def require_held_out(system: str, qrels: Path, checkpoints: Path) -> None:
     """Raise InputError if the provenance of one of a system's checkpoints contains the qrels."""
-    [sha256] = hash_input_files([qrels]).values()
-    for component in iter_components(system.stage):
-        file = checkpoints / (component.checkpoint or "") / PROVENANCE
-        if component.checkpoint and sha256 in file.read_text(encoding="utf-8"):
-            raise InputError(
-                f"{file}: contains {qrels.name}, so {system.name} is not held-out; use the qrels "
-                "of another year"
-            )
+    if file := find_fitted(system, hash_input_files([qrels]).values(), checkpoints):
+        raise InputError(
+            f"{file}: contains {qrels.name}, so {system} is not held-out; use the qrels of another "
+            "year"
+        )

@@ -100,7 +100,7 @@ class NestedTuning:
         self._quality = pd.DataFrame(columns=["qid", "docno", "quality"])
         self._get_points = cache(self._evaluate_points)
         self._evaluate_quality = cache(self._evaluate_reranking)
-        self._load_webis = cache(self._evaluate_webis)
+        self._load_webis = cache(partial(evaluate_webis_topics, retrieval=retrieval))
         self._load_features = cache(self._compute_features)
 
     def evaluate(self, name: str) -> pd.DataFrame:
@@ -153,9 +153,8 @@ class NestedTuning:
         webis_values, webis_questions = self._load_webis(stage)
         held_out_questions = get_questions(self._retrieval.topics, self._topics[~is_training])
         is_webis_training = ~np.isin(webis_questions, held_out_questions)
-        return np.asarray(
-            values[:, select_quality_point(values[is_training], webis_values[is_webis_training])]
-        )
+        point = select_quality_point(webis_values[is_webis_training], values[is_training])
+        return np.asarray(values[:, point])
 
     def _evaluate_reranking(self, stage: QualityRerankingStage) -> np.ndarray:
         """Return values (topics, points, measures) of all points, scoring only new pairs."""
@@ -165,30 +164,22 @@ class NestedTuning:
         )
         new_pairs = pairs.loc[pairs["quality"].isna(), PAIR_COLUMNS].reset_index(drop=True)
         new_quality = new_pairs.assign(quality=stage.quality.score(self._retrieval, new_pairs))
-        self._quality = (
-            pd.concat([self._quality, new_quality]) if len(self._quality) else new_quality
-        )
+        known = [self._quality] if len(self._quality) else []
+        self._quality = pd.concat([*known, new_quality])
         return evaluate_touche_topics(ranking, self._quality, self._judged.qrels)
-
-    def _evaluate_webis(self, stage: QualityRerankingStage) -> tuple[np.ndarray, np.ndarray]:
-        return evaluate_webis_topics(stage, self._retrieval)
 
     def _tune_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
         members = tuple(
             (name, self._tune_stage(member, is_training)) for name, member in stage.members
         )
         tuned_stage = replace(stage, members=members)
-        data_key = (
-            msgspec.json.encode(self._recipe, order="sorted"),
-            sorted(self._judged.hashes.items()),
-        )
+        recipe = msgspec.json.encode(self._recipe, order="sorted")
+        data_key = (recipe, sorted(self._judged.hashes.items()))
         member_keys = [self._retrieval.compute_key(member) for _, member in members]
         key = repr((data_key, describe_versions(weighted_sum, sys.modules[__name__]), member_keys))
         store = self._retrieval.session.cache.parts("nested-fusion", key)
-        file_name = np.packbits(is_training).tobytes().hex()
-        return store.get_or_build_array(
-            file_name, lambda: self._fit_fusion(tuned_stage, is_training)
-        )
+        part = np.packbits(is_training).tobytes().hex()
+        return store.get_or_build_array(part, lambda: self._fit_fusion(tuned_stage, is_training))
 
     def _fit_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
         """Select the number of unjudged documents on training topics, and fit and evaluate."""
@@ -205,7 +196,7 @@ class NestedTuning:
         pools = [LabelledPool(features, [qrels], fit_settings) for fit_settings in settings]
         rankings = [self._rank(pool.score_held_out_topics(learner, folds)) for pool in pools]
         values = np.stack(
-            [evaluate_run(ranking, qrels)[list(STORED_MEASURES)].to_numpy() for ranking in rankings]
+            [evaluate_run(ranking, qrels, STORED_MEASURES).to_numpy() for ranking in rankings]
         )
         pool = pools[find_best_point(values[..., SELECTION_COLUMNS])]
         return self._evaluate(self._rank(pool.score(learner(pool.build_training_set()))))
@@ -222,4 +213,4 @@ class NestedTuning:
 
     def _evaluate(self, ranking: pd.DataFrame) -> np.ndarray:
         ranking = truncate_rankings(ranking, DEFAULT_DEPTH)
-        return evaluate_run(ranking, self._judged.qrels)[list(STORED_MEASURES)].to_numpy()
+        return evaluate_run(ranking, self._judged.qrels, STORED_MEASURES).to_numpy()
