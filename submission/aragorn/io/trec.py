@@ -13,6 +13,7 @@ from aragorn.io.formats import describe_text
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
+INFORMATION_SEPARATORS = "\x1c\x1d\x1e\x1f"  # whitespace for str.split, but not for isspace
 FIELD = re.compile(r"[^ \t\v\f]+")
 INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 
@@ -32,9 +33,12 @@ class TrecLine(NamedTuple):
 
 def read_trec_lines(file: Path) -> Iterator[TrecLine]:
     """Yield the lines of a file, plain or gzipped, with LF, CRLF or CR line ends."""
-    lines = LINE_END.split(read_text(file))
+    text = read_text(file)
+    can_split = not any(separator in text for separator in INFORMATION_SEPARATORS)
+    lines = LINE_END.split(text)
     for line_number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        yield TrecLine(line_number, line, line.split() if line.isascii() else FIELD.findall(line))
+        fields = line.split() if can_split and line.isascii() else FIELD.findall(line)
+        yield TrecLine(line_number, line, fields)
 
 
 def parse_integer(field: str) -> int | None:
