@@ -26,7 +26,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
-from aragorn.engine.base import CPU, LOCAL_ENGINE
+from aragorn.engine import CPU, LOCAL_ENGINE
 from aragorn.index import dense, inverted, latent, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from aragorn.cache import Parts, open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index import conclusions, dense, inverted, latent, lexical, weighting
 from aragorn.index.conclusions import ConclusionIndex
 from aragorn.index.latent import LatentIndex, build_latent_index
@@ -34,7 +34,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
 from aragorn.io.runs import sort_ranking
 from aragorn.models.bert import BERTNetwork
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER

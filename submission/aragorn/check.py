@@ -14,6 +14,7 @@ from aragorn.errors import (
     InputError,
     InsufficientMemoryError,
     abbreviate_list,
+    format_message,
     pluralise,
 )
 from aragorn.io.collection import find_mismatched_ids, select_collection, validate_collection
@@ -25,6 +26,7 @@ from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.recorded_files import is_edited
 from aragorn.systems.catalogue import SYSTEMS
+from aragorn.verbs import CheckOptions
 
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 
@@ -57,34 +59,21 @@ class Report:
         self.exit_code = self.exit_code or exit_code
         self.error_count += len(issues) if count is None else count
 
-    def raise_if_errors(self) -> None:
-        if self.error_count:
-            # a line may summarise several errors
-            line_count = sum(line.startswith("ERROR") for line in self.lines)
-            errors = pluralise(self.error_count, "error")
-            lines = pluralise(line_count, "ERROR line")
-            raise CheckFailedError(f"{errors}; see {lines} above", self.exit_code)
 
+def check(options: CheckOptions) -> None:
+    """Validate an input, all available checkpoints and runs for this input; print a report.
 
-def check(
-    inputs: Sequence[Path],
-    runs: Sequence[Path],
-    checkpoint_dir: Path | None,
-    mismatched_ids_file: Path | None,
-) -> Report:
-    """Validate an input, all available checkpoints (None: none) and runs for this input.
-
-    The ids of documents whose text differs from args.me 2020-04-01 go to `mismatched_ids_file`.
+    Raises CheckFailedError, with the exit code of the first failed check.
     """
     report = Report()
-    qids, documents = _check_input(inputs, mismatched_ids_file, report)
-    if checkpoint_dir is not None:
+    qids, documents = _check_input(options.inputs, options.mismatched_ids, report)
+    if not options.no_checkpoints:
         try:
-            _check_checkpoints(CheckpointStore(checkpoint_dir), report)
+            _check_checkpoints(CheckpointStore(options.checkpoint_dir), report)
         except CheckpointError as error:  # in a missing or unreadable directory
             report.add_result("", [str(error)], error.exit_code)
     docnos = None if documents is None else set(documents["docno"])
-    for run in runs:
+    for run in options.runs:
         issues = find_run_issues(run, qids, docnos)
         for note in summarise_issues(run, (issue for issue in issues if issue.level == ACCEPTED)):
             report.add_note(note)
@@ -103,7 +92,13 @@ def check(
         report.add_result(
             str(run), summarise_issues(run, errors), InputError.exit_code, len(errors)
         )
-    return report
+    print("\n".join(map(format_message, report.lines)))
+    if report.error_count:
+        # a line may summarise several errors
+        line_count = sum(line.startswith("ERROR") for line in report.lines)
+        errors_text = pluralise(report.error_count, "error")
+        lines = pluralise(line_count, "ERROR line")
+        raise CheckFailedError(f"{errors_text}; see {lines} above", report.exit_code)
 
 
 def _check_input(

@@ -1,26 +1,16 @@
-"""Run the verbs `check`, `explain`, `systems` and `cache`."""
+"""Run the verbs `explain`, `systems` and `cache`."""
 
 import json
 import sys
 from itertools import groupby
 from pathlib import Path
 
-from aragorn.errors import escape_unprintable, format_message, pluralise
-from aragorn.verbs import CacheDirectoryOptions, CheckOptions, ExplainOptions, SystemsOptions
+from aragorn.errors import escape_unprintable, pluralise
+from aragorn.verbs import CacheDirectoryOptions, ExplainOptions, SystemsOptions
 
 SECONDS_PER_DAY = 86400
 
 # Imports are local, so that no verb waits for the modules of another.
-
-
-def check(options: CheckOptions) -> None:
-    """Print the report of `aragorn.check.check`. Raises CheckFailedError if it has errors."""
-    from aragorn.check import check
-
-    checkpoint_dir = None if options.no_checkpoints else options.checkpoint_dir
-    report = check(options.inputs, options.runs, checkpoint_dir, options.mismatched_ids)
-    print("\n".join(map(format_message, report.lines)))
-    report.raise_if_errors()
 
 
 def explain(options: ExplainOptions) -> None:

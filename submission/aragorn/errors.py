@@ -3,7 +3,7 @@
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,6 +105,14 @@ class InsufficientMemoryError(SubmissionError):
     exit_code = 9
 
 
+def raise_failures(errors: Mapping[str, Exception], n_systems: int, rest: str) -> None:
+    """Raise the first error if all systems failed, SystemsFailedError with `rest` if some did."""
+    if errors and len(errors) == n_systems:
+        raise next(iter(errors.values()))
+    if errors:
+        raise SystemsFailedError(f"systems failed: {', '.join(errors)}{rest}")
+
+
 class CheckFailedError(SubmissionError):
     """Failure of the `check` command, with the exit code of the first failed check."""
 
@@ -116,11 +124,9 @@ class CheckFailedError(SubmissionError):
 def abbreviate(text: str, max_length: int = 80) -> str:
     """Escape unprintable characters; truncate a text above `max_length` and append its length."""
     printable = text if text.isprintable() else ascii(text)[1:-1]
-    return (
-        printable
-        if len(printable) <= max_length
-        else f"{printable[:max_length]}… ({len(text)} characters)"
-    )
+    if len(printable) <= max_length:
+        return printable
+    return f"{printable[:max_length]}… ({len(text)} characters)"
 
 
 def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:

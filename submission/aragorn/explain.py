@@ -41,8 +41,7 @@ def explain(
     except UsageError as error:
         raise UsageError(f"{system.name}: {error}") from None
     header = [f"topic {qid}: {query}"]
-    is_comparison = len(docnos) == 2
-    labels = ["first document", "second document"] if is_comparison else ["document"]
+    labels = ["first document", "second document"] if len(docnos) == 2 else ["document"]
     for label, docno in zip(labels, docnos, strict=True):
         [conclusion] = retrieval.collection.documents.read_texts({docno})["conclusion"]
         absence = _describe_absence(system, retrieval, qid, docno)
@@ -50,15 +49,12 @@ def explain(
             f"{label} {docno}: {conclusion}",
             *([f"{absence}: no run contains it"] if absence else []),
         ]
+    first, *others = explanations
     blocks = (
-        _format_comparison(*explanations)
-        if is_comparison
-        else _format_explanation(explanations[0], use_colour)
+        _format_comparison(first, *others) if others else _format_explanation(first, use_colour)
     )
-    return (
-        "\n\n".join("\n".join(block) for block in [[*map(sanitise, header)], *blocks] if block)
-        + "\n"
-    )
+    texts = ["\n".join(block) for block in [[*map(sanitise, header)], *blocks] if block]
+    return "\n\n".join(texts) + "\n"
 
 
 def _describe_absence(system: System, retrieval: Retrieval, qid: str, docno: str) -> str:
@@ -140,11 +136,8 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
     for span in spans:
         text = sanitise(WHITESPACE.sub(" ", span.text))
         if span.component:
-            text = (
-                f"{COLOURS[span.component]}{text}{RESET}"
-                if use_colour
-                else f"[{span.component}: {text}]"
-            )
+            colour = COLOURS[span.component]
+            text = f"{colour}{text}{RESET}" if use_colour else f"[{span.component}: {text}]"
         texts.append(text)
     return "".join(texts).strip()
 

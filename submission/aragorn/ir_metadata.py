@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from aragorn import __version__
-from aragorn.engine.base import LOCAL_ENGINE
+from aragorn.engine import LOCAL_ENGINE
 from aragorn.engine.device import count_threads
 from aragorn.errors import OutputError
 from aragorn.io.dataset import Dataset

@@ -11,11 +11,11 @@ from aragorn.errors import (
     InputError,
     OutputError,
     SubmissionError,
-    SystemsFailedError,
     abbreviate_list,
     as_memory_errors,
     is_refusal,
     pluralise,
+    raise_failures,
 )
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
@@ -185,12 +185,7 @@ class RunWriter:
 
 def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
     """Log the number of runs; raise the first error if all failed, else SystemsFailedError."""
-    errors = {
-        outcome.system.name: outcome.error for outcome in outcomes if outcome.error is not None
-    }
-    if errors and len(errors) == len(outcomes):
-        raise next(iter(errors.values()))
-    if errors:
-        cause = f"systems failed: {', '.join(errors)} (see the errors above)"
-        raise SystemsFailedError(f"{cause}; the other runs are in {output_dir}")
+    errors = {outcome.system.name: outcome.error for outcome in outcomes if outcome.error}
+    rest = f" (see the errors above); the other runs are in {output_dir}"
+    raise_failures(errors, len(outcomes), rest)
     log.info("%s in %s", pluralise(len(outcomes), "run"), output_dir)

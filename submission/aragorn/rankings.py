@@ -100,22 +100,9 @@ def decode_rankings(data: bytes) -> pd.DataFrame:
     )
 
 
-RankingRow = tuple[str, str, int, float]  # qid docno rank score
-
-
-def make_ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return a topic's rows for `build_rankings`; documents (N,) are in ranking order."""
-    return [
-        (qid, docno, rank, score)
-        for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)
-    ]
-
-
-def build_rankings(rows: list[RankingRow]) -> pd.DataFrame:
-    qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return _build_frame(
-        list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64)
-    )
+def build_rankings(rows: Iterable[tuple[str, str, float]]) -> pd.DataFrame:
+    """Build rankings from `qid docno score` of documents in ranking order, in topic order."""
+    return _add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))
 
 
 def _add_ranks(ordered: pd.DataFrame) -> pd.DataFrame:

@@ -71,11 +71,8 @@ def _iter_quotas() -> Iterator[int]:
         for controllers, path in CPU_CGROUP.findall(
             CGROUPS_FILE.read_text(encoding="utf-8", errors="replace")
         ):
-            directory, files = (
-                ("cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"])
-                if controllers
-                else ("", ["cpu.max"])
-            )
+            directory = "cpu" if controllers else ""
+            files = ["cpu.cfs_quota_us", "cpu.cfs_period_us"] if controllers else ["cpu.max"]
             for cgroup in (PurePosixPath(path), *PurePosixPath(path).parents):
                 # outside this mount, or without a quota ("max")
                 with suppress(OSError, ValueError):

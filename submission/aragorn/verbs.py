@@ -286,7 +286,7 @@ COMMANDS = {
     ),
     "check": Command(
         "validate input, checkpoints and runs, and report all errors, without ranking",
-        "aragorn.commands:check",
+        "aragorn.check:check",
         CheckOptions,
     ),
     "explain": Command(

@@ -25,7 +25,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.engine.device import FLOAT32, choose_precision
 from aragorn.errors import UsageError
 from aragorn.index.conclusions import ConclusionIndex, retrieve
@@ -36,7 +36,7 @@ from aragorn.inference.enrichment import annotate_texts, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, TokenisedPairs, score_documents, score_pairs
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.io.dataset import Dataset
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.progress import Stopwatch
 from tests.benchmarks.benchmark import Benchmark

@@ -8,7 +8,7 @@ from itertools import cycle, islice
 import numpy as np
 import torch
 
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Shard, compute_shards
+from aragorn.engine import CPU, LOCAL_ENGINE, Shard, compute_shards
 from aragorn.engine.ray_engine import RayEngine, connect
 from aragorn.index.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from aragorn.index.dense import encode_shard

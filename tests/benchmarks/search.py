@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from aragorn.cache import encode_npy, open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index.dense import get_dense_ranker
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files

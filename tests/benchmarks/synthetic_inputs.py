@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from aragorn.cache import Parts, open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, find_topic_files

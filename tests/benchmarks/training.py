@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
-from aragorn.models.padding import PaddedTexts
+from aragorn.models.network import PaddedTexts
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from aragorn.engine.base import CPU, LOCAL_ENGINE
+from aragorn.engine import CPU, LOCAL_ENGINE
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pair_scoring import TokenCache, score_documents
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25

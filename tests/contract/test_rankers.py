@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
-from aragorn.models.padding import PaddedTexts, pad
+from aragorn.models.network import PaddedTexts, pad
 from aragorn.models.ranker import SiameseRanker, TopicRanker
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY

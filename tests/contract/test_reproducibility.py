@@ -19,7 +19,7 @@ import torch
 
 from aragorn.__main__ import main
 from aragorn.cache import CHECKSUMS_FILE
-from aragorn.engine.base import LocalEngine
+from aragorn.engine import LocalEngine
 from tests.conftest import assert_runs, read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP

@@ -7,7 +7,7 @@ import pytest
 
 from aragorn import versions
 from aragorn.cache import open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index import latent
 from aragorn.inference import checkpoint
 from aragorn.inference.checkpoint import RankerCheckpoint

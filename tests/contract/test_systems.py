@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from aragorn.cache import open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session

@@ -15,8 +15,7 @@ from ray.cluster_utils import Cluster
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine import ray_engine
-from aragorn.engine.base import CPU, Shard, compute_shards
+from aragorn.engine import CPU, Shard, compute_shards, ray_engine
 from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from aragorn.__main__ import main
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
 from aragorn.inference.checkpoint import RankerCheckpoint

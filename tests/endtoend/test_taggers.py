@@ -11,7 +11,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.explain import explain
 from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.inference.enrichment import enrich_texts

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.errors import InputError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.rankings import truncate_rankings

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aragorn.cache import Parts, open_cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index import dense
 from aragorn.index.vectors import VectorStore
 from aragorn.io.dataset import Dataset

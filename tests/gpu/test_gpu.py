@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 import torch
 
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from tests.contract.test_rankers import build, generate_texts
 

@@ -38,7 +38,8 @@ def test_ties_are_ranked_by_docno_or_in_stable_order():
 
 @pytest.mark.parametrize("valid_rows", [VALID_ROWS, []])
 def test_valid_rankings_round_trip(valid_rows):
-    rankings = build_rankings(valid_rows)
+    rankings = build_rankings((qid, docno, score) for qid, docno, _, score in valid_rows)
+    assert list(rankings.itertuples(index=False, name=None)) == valid_rows
     validate_rankings(rankings, TOPICS, set())
     pd.testing.assert_frame_equal(decode_rankings(encode_rankings(rankings)), rankings)
     with pytest.raises(msgspec.MsgspecError):
@@ -56,9 +57,9 @@ def test_valid_rankings_round_trip(valid_rows):
 ])  # fmt: skip
 def test_invalid_rankings_raise(invalid_rows, message):
     with pytest.raises(ValueError, match=message):
-        validate_rankings(build_rankings(invalid_rows), TOPICS, {"x"})
+        validate_rankings(pd.DataFrame(invalid_rows, columns=COLUMNS), TOPICS, {"x"})
     with pytest.raises(ValueError, match="columns"):
-        validate_rankings(build_rankings(VALID_ROWS).drop(columns="rank"), TOPICS, set())
+        validate_rankings(pd.DataFrame(VALID_ROWS, columns=[*COLUMNS[:3], "value"]), TOPICS, set())
 
 
 BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
@@ -95,7 +96,7 @@ def test_written_scores_decrease_strictly(scores, written):
 ])  # fmt: skip
 def test_invalid_rankings_are_not_formatted(rows):
     with pytest.raises(ValueError, match="topic 1: "):
-        format_run(build_rankings(rows), "t")
+        format_run(pd.DataFrame(rows, columns=COLUMNS), "t")
 
 
 RUN_FILES = ["a-x.txt"]

@@ -5,7 +5,7 @@ import os
 import sys
 from importlib.util import find_spec
 
-from aragorn.engine.base import LOCAL_ENGINE, Engine
+from aragorn.engine import LOCAL_ENGINE, Engine
 from aragorn.errors import UsageError
 from aragorn.paths import get_install_command
 from aragorn.threads import count_cpu_cores

@@ -23,7 +23,7 @@ import ray
 import torch
 from ray.exceptions import RayTaskError
 
-from aragorn.engine.base import Engine, Item, Result
+from aragorn.engine import Engine, Item, Result
 from aragorn.errors import SubmissionError, UsageError
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES, on_interrupt

@@ -146,7 +146,7 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
     empty ranking and a warning.
     """
     log.info("conclusion retrieval: %d unique normalised conclusions", len(index.conclusions))
-    rows: list[tuple[str, str, int, float]] = []
+    rows: list[tuple[str, str, float]] = []
     pairs = list(zip(topics["qid"], topics["query"], strict=True))
     for qid, query in track(pairs, "conclusion retrieval", "topics"):
         hits = [
@@ -155,12 +155,9 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
             for docno in index.docnos[conclusion]
         ]
         if not hits:
-            is_match = not index.idf.keys().isdisjoint(normalise(query).split())
-            reason = (
-                "no matching conclusion scores above 0"
-                if is_match
-                else "no conclusion contains a query term"
-            )
+            reason = "no matching conclusion scores above 0"
+            if index.idf.keys().isdisjoint(normalise(query).split()):
+                reason = "no conclusion contains a query term"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
-        rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(hits, 1)]
+        rows += [(qid, docno, score) for docno, score in hits]
     return build_rankings(rows)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import Cache, decode_npy, encode_npy
-from aragorn.engine.base import LOCAL_ENGINE, Engine, run_task
+from aragorn.engine import LOCAL_ENGINE, Engine
 from aragorn.engine.device import FLOAT32
 from aragorn.errors import OutputError
 from aragorn.index.inverted import select_top_k
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aragorn.inference.checkpoint import RankerCheckpoint
-    from aragorn.models.padding import TokenIds
+    from aragorn.models.network import TokenIds
     from aragorn.models.ranker import DenseRanker
 
 # What imports torch is imported by the functions that compute with it.
@@ -219,21 +219,12 @@ def group_by_conclusion(
     return msgspec.msgpack.decode(content, type=dict[str, list[str]])
 
 
-def encode_queries(
-    queries: Sequence[str], checkpoint: RankerCheckpoint, device: str, engine: Engine = LOCAL_ENGINE
-) -> np.ndarray:
+def encode_queries(queries: Sequence[str], checkpoint: RankerCheckpoint, device: str) -> np.ndarray:
     """Compute the vectors (N, V) float32 of queries, independently of each other."""
-    return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
-
-
-def _encode_queries(
-    checkpoint: RankerCheckpoint, device: str, queries: Sequence[str]
-) -> np.ndarray:
     import torch
 
     from aragorn.inference.device import use_single_thread
-    from aragorn.models.network import is_full_precision
-    from aragorn.models.padding import pad
+    from aragorn.models.network import is_full_precision, pad
 
     ranker = get_dense_ranker(checkpoint).to(device)
     # other threads may be encoding in half precision
@@ -253,11 +244,7 @@ def encode_shard(
     from aragorn.inference.device import move_to_device
 
     ranker = move_to_device(get_dense_ranker(checkpoint), device, checkpoint.precision)
-    encode = (
-        checkpoint.tokeniser.encode_query
-        if input_type == "query"
-        else checkpoint.tokeniser.encode_premise
-    )
+    encode = getattr(checkpoint.tokeniser, f"encode_{input_type}")
     return encode_npy(
         encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision)
     )
@@ -270,7 +257,7 @@ def encode_texts(
     import torch
 
     from aragorn.inference.device import batch_by_shape, get_max_batch_tokens, map_batches
-    from aragorn.models.padding import pad
+    from aragorn.models.network import pad
 
     # small, because the last batch of each length is filled
     max_tokens = get_max_batch_tokens(device, precision) // 2

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import Parts
-from aragorn.engine.base import LOCAL_ENGINE, Engine, Shard, compute_shards
+from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards
 from aragorn.errors import abbreviate
 from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 from aragorn.rankings import MAX_DEPTH
@@ -75,7 +75,7 @@ def search(
     import torch
 
     from aragorn.inference.device import use_single_thread
-    from aragorn.models.padding import pad
+    from aragorn.models.network import pad
 
     rows: list[tuple[str, str, float]] = []
     ranker = _get_latent_ranker(checkpoint)
@@ -136,7 +136,7 @@ def encode_shard(checkpoint: RankerCheckpoint, device: str, premises: list[str])
     from scipy.sparse import csr_array, save_npz
 
     from aragorn.inference.device import map_batches
-    from aragorn.models.padding import pad
+    from aragorn.models.network import pad
 
     ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]
     ranker = _get_latent_ranker(checkpoint).to(device)

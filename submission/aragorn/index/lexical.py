@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
@@ -130,7 +130,9 @@ def build_term_index(
         end = start + BLOCK_SIZE
         if load_frequencies is None:
             texts = select_texts(load_documents(docnos[start:end]), settings.fields)
-            return counter.count(chain.from_iterable(_iter_tokens(texts)))
+            starts = range(0, len(texts), SPLIT_SIZE)  # which bounds memory
+            tokens = (split_tokens(texts[first : first + SPLIT_SIZE]) for first in starts)
+            return counter.count(chain.from_iterable(tokens))
         documents = load_frequencies(start, end)
         words: Iterable[Token] = chain.from_iterable((*words, END_OF_TEXT) for words in documents)
         frequencies = chain.from_iterable((*words.values(), 1) for words in documents)
@@ -140,12 +142,6 @@ def build_term_index(
     sizes = [len(docnos[start : start + BLOCK_SIZE]) for start in starts]
     blocks = map(count_block, track(starts, "term index", "documents", sizes))
     write_index(directory, blocks, counter.term_numbers)
-
-
-def _iter_tokens(texts: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yield the tokens of SPLIT_SIZE texts at a time, which bounds memory."""
-    for start in range(0, len(texts), SPLIT_SIZE):
-        yield split_tokens(texts[start : start + SPLIT_SIZE])
 
 
 def search_all(

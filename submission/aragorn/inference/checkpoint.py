@@ -32,8 +32,7 @@ from aragorn.engine.device import FLOAT32
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.network import Network, StoredTokeniser
-from aragorn.models.padding import pad
+from aragorn.models.network import Network, StoredTokeniser, pad
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class
 from aragorn.models.tagger import PassageTokeniser, Tagger, TokenAnnotation
@@ -139,13 +138,6 @@ class LoadedCheckpoint(Protocol):
         """Return the hash of everything that affects the checkpoint's output."""
 
 
-class ProbeEntry(Protocol):
-    """Interface of probe entries: input texts and the network's output for them."""
-
-    def check_reproduced(self, file: Path, recomputed: Any) -> None:
-        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
-
-
 @dataclass(frozen=True)
 class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     """A loaded checkpoint of a network, which is in evaluation mode.
@@ -154,7 +146,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     """
 
     name_key: ClassVar[str]  # config.json key of the network's name
-    probe_type: ClassVar[type[ProbeEntry]]  # type of the probe entries
+    # type of the probe entries, with check_reproduced
+    probe_type: ClassVar[type[Any]]
 
     network: NetworkT
     tokeniser: TokeniserT
@@ -438,7 +431,7 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
     )
 
 
-class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
+class TaggerCheckpoint(NetworkCheckpoint[Tagger, PassageTokeniser]):
     """A loaded tagger and its passage tokeniser."""
 
     name_key = "tagger"
@@ -447,13 +440,13 @@ class TaggerCheckpoint(NetworkCheckpoint[Tagger[Any], PassageTokeniser[Any]]):
     find_network_class = staticmethod(get_tagger_class)
 
     @classmethod
-    def build(cls, directory: Path, config: Any) -> tuple[Tagger[Any], PassageTokeniser[Any]]:
+    def build(cls, directory: Path, config: Any) -> tuple[Tagger, PassageTokeniser]:
         fields = msgspec.convert(config, TaggerConfig)
         tagger = build_from_config(get_tagger_class(fields.tagger), fields.config)
         return tagger, tagger.tokeniser_class.load(directory, tagger.config)
 
     @staticmethod
-    def run_probe(network: Tagger[Any], tokeniser: PassageTokeniser[Any]) -> list[TaggerProbe]:
+    def run_probe(network: Tagger, tokeniser: PassageTokeniser) -> list[TaggerProbe]:
         """Annotate the passages of each probe text, one passage at a time."""
         return [
             TaggerProbe(text, [network.annotate([passage])[0] for passage in tokeniser.split(text)])

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from aragorn.cache import Parts
-from aragorn.engine.base import LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
+from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.models.tagger import TokenAnnotation

@@ -9,7 +9,7 @@ import torch
 from aragorn.explanation import Explanation, Row
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
-from aragorn.models.padding import PaddedTexts, pad
+from aragorn.models.network import PaddedTexts, pad
 
 
 @torch.inference_mode()

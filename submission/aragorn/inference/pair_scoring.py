@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from aragorn.cache import Parts, decode_npy, encode_npy
-from aragorn.engine.base import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
+from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread
-from aragorn.models.padding import PaddedTexts, TokenIds
+from aragorn.models.network import PaddedTexts, TokenIds
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
 from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import Tokeniser
@@ -113,11 +113,9 @@ class TokenisedPairs:
     def group_by_query(self) -> list[np.ndarray]:
         """Return the pair numbers of each query, one array per query."""
         order = np.argsort(self.query_rows, kind="stable")
-        return (
-            np.split(order, np.flatnonzero(np.diff(self.query_rows[order])) + 1)
-            if len(order)
-            else []
-        )
+        if not len(order):
+            return []
+        return np.split(order, np.flatnonzero(np.diff(self.query_rows[order])) + 1)
 
 
 Batches = list[np.ndarray]  # pair numbers, in the order of computation

@@ -77,8 +77,8 @@ class Dataset:
         if not self.is_tirex:
             self.format_name = "Touché format"
             self.min_premise_words = MIN_PREMISE_WORDS
-            self.topic_files = touche.get_topic_files(inputs) if has_topics else []
-            self.corpus_files = touche.get_corpus_files(inputs)
+            self.topic_files = inputs.require(*touche.TOPICS) if has_topics else []
+            self.corpus_files = inputs.require(*touche.CORPUS)
             self.rerank_file = None
             return
         self.format_name = "TIREx format; text is used as conclusion and premise"

@@ -69,8 +69,11 @@ def _write(path: Path, dataset: Any, directory: Path) -> None:
 def _write_documents(dataset: Any, is_args_me: bool, directory: Path) -> None:
     documents = zip(dataset.docs_iter(), repeat(1))
     tracked = track_weighted(documents, dataset.docs_count(), "export", "documents")
-    rows = map(_convert_argument if is_args_me else _convert_document, tracked)
-    _write_lines(directory / ("args-me.jsonl" if is_args_me else "documents.jsonl"), rows)
+    if is_args_me:
+        _write_lines(directory / "args-me.jsonl", map(_convert_argument, tracked))
+    else:
+        rows = ({"docno": row.doc_id, "text": row.default_text()} for row in tracked)
+        _write_lines(directory / "documents.jsonl", rows)
 
 
 def _convert_argument(argument: Any) -> Row:
@@ -86,10 +89,6 @@ def _convert_argument(argument: Any) -> Row:
             "sourceDomain": "" if domain is None else domain.name,
         },
     }
-
-
-def _convert_document(document: Any) -> Row:
-    return {"docno": document.doc_id, "text": document.default_text()}
 
 
 def _write_topics(dataset: Any, is_args_me: bool, directory: Path) -> None:

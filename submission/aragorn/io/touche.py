@@ -52,7 +52,10 @@ EXPECTED_CORPUS = (
     f"expected args-me*.json, or {', '.join(PORTAL_FILES[::2])} (also .jsonl with one argument per "
     "line; optionally .gz); pass a corpus elsewhere with another -i"
 )
-STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
+# arguments of `Inputs.require`
+TOPICS = ("topics", f"expected a file named {TOPIC_FILES} (optionally .gz)", TOPIC_FILES)
+CORPUS = ("corpus", EXPECTED_CORPUS, *PORTAL_FILES, *ARGS_ME_FILES)
+STANCES = ("PRO", "CON")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = (
     'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or '
@@ -84,16 +87,16 @@ class Argument(msgspec.Struct, gc=False):
 
 
 class PremiseWithStance(Premise, gc=False):
-    """Premise with its stance; undecoded, so that reading does not fail."""
+    """Premise with its stance; of any type, so that reading does not fail."""
 
-    stance: Raw = Raw()
+    stance: Any = None
 
 
 class ArgumentWithContext(Argument, gc=False):
-    """Argument with its stance and context; undecoded, so that reading does not fail."""
+    """Argument with its stance, and its context undecoded, so that reading does not fail."""
 
     premises: tuple[PremiseWithStance, ...] | UnsetType = UNSET
-    stance: Raw = Raw()
+    stance: Any = None
     context: Raw = Raw()
 
 
@@ -118,24 +121,12 @@ _decode_context = msgspec.json.Decoder(_Context).decode
 
 def find_topic_files(*paths: Path) -> list[Path]:
     """Return the topics*.xml files of an input by name; raise InputError if there are none."""
-    return get_topic_files(Inputs(paths))
-
-
-def get_topic_files(inputs: Inputs) -> list[Path]:
-    """Return the topics*.xml files of listed inputs; raise InputError if there are none."""
-    return inputs.require(
-        "topics", f"expected a file named {TOPIC_FILES} (optionally .gz)", TOPIC_FILES
-    )
+    return Inputs(paths).require(*TOPICS)
 
 
 def find_corpus_files(*paths: Path) -> list[Path]:
     """Return the args.me files of an input by name; raise InputError if there are none."""
-    return get_corpus_files(Inputs(paths))
-
-
-def get_corpus_files(inputs: Inputs) -> list[Path]:
-    """Return the args.me files of listed inputs; raise InputError if there are none."""
-    return inputs.require("corpus", EXPECTED_CORPUS, *PORTAL_FILES, *ARGS_ME_FILES)
+    return Inputs(paths).require(*CORPUS)
 
 
 def read_topics(files: Sequence[Path]) -> pd.DataFrame:
@@ -347,11 +338,9 @@ def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
 
 def _get_stance(argument: ArgumentWithContext) -> str:
     """Return the stance that all premises share, or that of the argument; "" if there is none."""
-    premises = argument.premises or (argument,)
-    stance = bytes(premises[0].stance)
-    if len(premises) > 1 and any(bytes(premise.stance) != stance for premise in premises):
-        return ""
-    return STANCES.get(stance, "")
+    stance, *others = [premise.stance for premise in argument.premises or (argument,)]
+    is_shared = stance in STANCES and all(other == stance for other in others)
+    return str(stance) if is_shared else ""
 
 
 def _get_domain(argument: ArgumentWithContext) -> str:

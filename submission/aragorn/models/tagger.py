@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 from aragorn.models.network import Network, StoredTokeniser
 
@@ -18,35 +18,21 @@ class TokenAnnotation(NamedTuple):
     label: str = ""  # tag; empty if the tagger only weights tokens
 
 
-class Passage(Protocol):
-    """Interface of passages: spans of text that are a tagger's input."""
-
-    @property
-    def text(self) -> str: ...
-
-    def __len__(self) -> int:
-        """Return the number of tokens."""
-
-
-PassageT = TypeVar("PassageT", bound=Passage)
-PassageT_co = TypeVar("PassageT_co", bound=Passage, covariant=True)
-
-
-class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
-    """Interface of tokenisers that split texts into passages."""
+class PassageTokeniser(StoredTokeniser, Protocol):
+    """Interface of tokenisers that split texts into passages, which have a text and a length."""
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
         """Load the tokeniser of a tagger with this Config; raise OSError or ValueError."""
 
-    def split(self, text: str) -> Sequence[PassageT_co]:
+    def split(self, text: str) -> Sequence[Any]:
         """Split a raw text into passages, in order; a text without words has no passages."""
 
 
-class Tagger(Network, ABC, Generic[PassageT]):
+class Tagger(Network, ABC):
     """A network that labels or weights the tokens of a passage, whatever its batch."""
 
-    tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
+    tokeniser_class: ClassVar[type[PassageTokeniser]]
     output_name: ClassVar[str]  # name of the output in explanations
     # argument fields that are its input
     input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"
@@ -56,7 +42,7 @@ class Tagger(Network, ABC, Generic[PassageT]):
     min_batch_tokens: ClassVar[int] = 0
 
     @abstractmethod
-    def annotate(self, passages: Sequence[PassageT]) -> list[list[TokenAnnotation]]:
+    def annotate(self, passages: Sequence[Any]) -> list[list[TokenAnnotation]]:
         """Return the annotations of each passage's tokens, in order, computed as one batch."""
 
     def get_component_type(self, token: TokenAnnotation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -68,12 +68,12 @@ class Collection:
         self.session = session
         self.stopwatch = corpus.stopwatch
         self.corpus = corpus
-        self._memo = Memo()
+        self.memo = Memo()
 
     @property
     def documents(self) -> DocumentStore:
         """Document store, opened or built on first use."""
-        return self.once(
+        return self.memo.once(
             "documents", "documents", lambda: open_document_store(self.corpus, self.session.cache)
         )
 
@@ -89,11 +89,7 @@ class Collection:
                 )
                 return artifact.open(self, directory)
 
-        return self.once(artifact, "artifact", load)
-
-    def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first successful call of `compute` for owner and name."""
-        return self._memo.get_or_compute(owner, name, compute)
+        return self.memo.once(artifact, "artifact", load)
 
     def compute_key(self, *parts: str) -> str:
         versions = describe_versions(touche, tirex, collection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -146,7 +146,7 @@ class Retrieval:
         self.session = collection.session
         self.input_file = request.ranking_file
         self._request = request
-        self._memo = Memo()
+        self.memo = Memo()
         self.errors: dict[Stage, Exception] = {}
 
     @property
@@ -161,7 +161,7 @@ class Retrieval:
     def input_run(self) -> pd.DataFrame | None:
         """Input run `qid docno rank score`; None if there is none."""
         find_unknown = self.collection.documents.find_unknown
-        return self.once(
+        return self.memo.once(
             "input run", "input run", lambda: self._request.get_input_run(find_unknown)
         )
 
@@ -171,21 +171,19 @@ class Retrieval:
 
         read_texts = self.collection.documents.read_texts
         stopwatch = self.collection.stopwatch
-        return self.once("tokens", "tokens", lambda: TokenCache(self.topics, read_texts, stopwatch))
+        return self.memo.once(
+            "tokens", "tokens", lambda: TokenCache(self.topics, read_texts, stopwatch)
+        )
 
     def rank(self, stage: Stage) -> pd.DataFrame:
         """Return a stage's ranking, computed once; if that failed, raise its error again."""
         if stage in self.errors:
             raise self.errors[stage]
         try:
-            return self.once(stage, "ranking", lambda: self._load_or_rank(stage))
+            return self.memo.once(stage, "ranking", lambda: self._load_or_rank(stage))
         except Exception as error:
             self.errors[stage] = error
             raise
-
-    def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first successful call of `compute` for this owner and name."""
-        return self._memo.get_or_compute(owner, name, compute)
 
     def compute_key(self, component: Component) -> str:
         """Hash everything that affects a component's results."""

@@ -10,7 +10,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aragorn.cache import Cache, open_cache
-from aragorn.engine.base import LOCAL_ENGINE, Engine
+from aragorn.engine import LOCAL_ENGINE, Engine
 from aragorn.engine.device import FLOAT32, choose_device, choose_precision
 from aragorn.errors import CheckpointError, UsageError, as_memory_errors
 from aragorn.paths import get_install_command
@@ -35,7 +35,7 @@ class Memo:
         self._locks: dict[Hashable, RLock] = {}
         self._lock = Lock()  # of the locks
 
-    def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
+    def once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return the result of the first successful call of `compute` for this owner and name."""
         with self._lock:
             lock = self._locks.setdefault((owner, name), RLock())
@@ -72,13 +72,13 @@ class CheckpointStore:
 
     def load_config(self, name: str, config_type: type[T]) -> T:
         """Load a checkpoint that consists only of a config.json, read as `config_type`."""
-        return self._memo.get_or_compute(
+        return self._memo.once(
             config_type.__name__, name, lambda: read_config(self.directory / name, config_type)
         )
 
     def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
         """Load a network's checkpoint, with the precision of this store."""
-        checkpoint = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
+        checkpoint = self._memo.once(loader, name, lambda: loader(self.directory / name))
         return replace(checkpoint, precision=self.precision)
 
     def describe_network(
@@ -92,9 +92,7 @@ class CheckpointStore:
         """Return the fingerprint of a network's checkpoint; load nothing."""
         from aragorn.inference.checkpoint import read_fingerprint
 
-        return self._memo.get_or_compute(
-            "fingerprint", name, lambda: read_fingerprint(self.directory / name)
-        )
+        return self._memo.once("fingerprint", name, lambda: read_fingerprint(self.directory / name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,11 +56,9 @@ class ArgumentIndex:
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
         topics = build_topics(queries)
-        return (
-            build_rankings([])
-            if topics.empty
-            else truncate_rankings(self._searcher.rank(self._system.system.stage, topics), depth)
-        )
+        if topics.empty:
+            return build_rankings([])
+        return truncate_rankings(self._searcher.rank(self._system.system.stage, topics), depth)
 
     def rerank(self, queries: Queries, candidates: pd.DataFrame) -> pd.DataFrame:
         """Rank all candidates `qid docno` by their scores as `qid docno rank score`.

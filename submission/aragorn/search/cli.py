@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from aragorn.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
+from aragorn.errors import InputError, UsageError, escape_unprintable, raise_failures
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.session import open_session
@@ -36,7 +36,10 @@ def search(options: QueryOptions) -> None:
 
             serve(searcher, dataset, systems, options.depth, options.serve, options.hosts)
         elif options.query is not None:
-            _raise_failures(_search_and_print(options, searcher, systems, options.query))
+            results = _search_and_print(options, searcher, systems, options.query).system_results
+            errors = {result.system: result.error for result in results if result.error}
+            rest = "; the results of the other systems are printed above"
+            raise_failures(errors, len(results), rest)
         else:
             for query in filter(str.strip, _read_queries()):
                 try:
@@ -102,17 +105,3 @@ def _read_queries() -> Iterator[str]:
         while True:
             yield input(PROMPT)
     print()
-
-
-def _raise_failures(results: SearchResults) -> None:
-    """Raise the first error if all systems failed, SystemsFailedError if some did."""
-    errors = {
-        result.system: result.error for result in results.system_results if result.error is not None
-    }
-    if errors and len(errors) == len(results.system_results):
-        raise next(iter(errors.values()))
-    if errors:
-        raise SystemsFailedError(
-            f"systems failed: {', '.join(errors)}; the results of the other systems are printed "
-            "above"
-        )

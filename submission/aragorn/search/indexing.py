@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from aragorn.cache import open_cache
-from aragorn.engine.base import LOCAL_ENGINE
+from aragorn.engine import LOCAL_ENGINE
 from aragorn.errors import pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM

@@ -92,12 +92,8 @@ def clean_query(text: str) -> str:
 def _make_frame(
     texts: Mapping[Any, str] | Iterable[str], id_column: str, text_column: str
 ) -> pd.DataFrame:
-    by_id = (
-        texts
-        if isinstance(texts, Mapping)
-        else {str(position): text for position, text in enumerate(texts, 1)}
-    )
-    return pd.DataFrame({id_column: [*by_id], text_column: [*by_id.values()]}, dtype=object)
+    items = texts.items() if isinstance(texts, Mapping) else enumerate(texts, 1)
+    return pd.DataFrame([*items], columns=[id_column, text_column], dtype=object)
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aragorn.errors import UsageError, abbreviate
-from aragorn.index.vectors import EncodingEstimate
 from aragorn.search.results import Hit, SearchResults, select_largest_contributions
 from aragorn.search.snippets import WEIGHT_LEVELS, Highlight, Span
 from aragorn.systems.catalogue import SYSTEMS, get_system
@@ -117,50 +116,28 @@ class SiteSettings:
     examples: Sequence[str]  # example queries
 
 
+def render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -> str:
+    """Render a page with a form of `params`; `blocks` are the variables of its main part."""
+    template = _create_environment().get_template("page.html.jinja")
+    return template.render(
+        site=site, params=params, title=title, depths=sorted({*DEPTHS, params.depth}), **blocks
+    )
+
+
 def render_home(site: SiteSettings, params: PageParams) -> str:
     """Render the home page, with links to example queries."""
     links = [
         (query, PageParams(query, params.systems, params.depth).to_url()) for query in site.examples
     ]
-    return _render(site, params, title="Aragorn: argument search", example_links=links)
+    return render(site, params, "Aragorn: argument search", example_links=links)
 
 
 def render_results(
     site: SiteSettings, params: PageParams, results: SearchResults, document_count: int
 ) -> str:
     summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
-    return _render(
-        site,
-        params,
-        title=f"{results.query} · Aragorn",
-        summary=summary,
-        results=results.system_results,
-    )
-
-
-def render_waiting(
-    site: SiteSettings, params: PageParams, estimate: EncodingEstimate, command: str
-) -> str:
-    """Render a page that reloads itself; `command` encodes all texts in advance."""
-    return _render(
-        site,
-        params,
-        title="Encoding · Aragorn",
-        reload_seconds=2,
-        estimate=estimate,
-        command=command,
-    )
-
-
-def render_busy(site: SiteSettings, params: PageParams, message: str, reload_seconds: int) -> str:
-    """Render a page that repeats its request after `reload_seconds`."""
-    return _render(
-        site, params, title="Busy · Aragorn", reload_seconds=reload_seconds, busy=message
-    )
-
-
-def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
-    return _render(site, params, title="Error · Aragorn", error=message)
+    title = f"{results.query} · Aragorn"
+    return render(site, params, title, summary=summary, results=results.system_results)
 
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
@@ -192,13 +169,6 @@ def split_text(
 
 def _is_inside(inner: Span | Highlight, outer: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
-
-
-def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -> str:
-    template = _create_environment().get_template("page.html.jinja")
-    return template.render(
-        site=site, params=params, title=title, depths=sorted({*DEPTHS, params.depth}), **blocks
-    )
 
 
 @cache

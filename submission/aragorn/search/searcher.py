@@ -18,7 +18,6 @@ import pandas as pd
 
 from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
-from aragorn.explanation import Explanation
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Queries, Retrieval, Stage, iter_components
@@ -136,12 +135,15 @@ class Searcher:
             metadata = self.collection.documents.read_metadata(set(top_rows["docno"]))
             rows: Any = top_rows.merge(texts, on="docno").itertuples()
             for row in rows:
-                highlights = []
+                owner = (system, row.docno)
+                highlights: list[Highlight] = []
                 if options.highlight:
-                    highlights = self._compute_highlights(system, retrieval, row.docno)
+                    compute = partial(compute_highlights, system.stage, self.collection, row.docno)
+                    highlights = retrieval.memo.once(owner, "highlights", compute)
                 explanation = None
                 if options.explain(system.name, row.docno):
-                    explanation = self._explain(system, retrieval, row.qid, row.docno)
+                    explain = partial(system.stage.explain, retrieval, row.qid, row.docno)
+                    explanation = retrieval.memo.once(owner, "explanation", explain)
                 hit = Hit(
                     row.rank,
                     row.score,
@@ -161,16 +163,6 @@ class Searcher:
         except SubmissionError as error:
             return SystemResults(system.name, error=error)
 
-    def _compute_highlights(
-        self, system: System, retrieval: Retrieval, docno: str
-    ) -> list[Highlight]:
-        compute = partial(compute_highlights, system.stage, self.collection, docno)
-        return retrieval.once((system, docno), "highlights", compute)
-
-    def _explain(self, system: System, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
-        explain = partial(system.stage.explain, retrieval, qid, docno)
-        return retrieval.once((system, docno), "explanation", explain)
-
     @contextmanager
     def _use_retrieval(self, query: str) -> Iterator[Retrieval]:
         """Yield the retrieval of a new or recent query, kept until the end of the block."""
@@ -181,19 +173,19 @@ class Searcher:
             self._recent_queries.move_to_end(query)
             recent = self._recent_queries[query]
             recent.n_users += 1
-            self._evict(MAX_CACHED_QUERIES)
+            self._evict()
         try:
             yield recent.retrieval
         finally:
             with self._lock:
                 recent.n_users -= 1
                 # the cause of an error may be gone when the query is repeated
-                self._evict(MAX_CACHED_QUERIES, query if recent.retrieval.errors else None)
+                self._evict(query if recent.retrieval.errors else None)
 
-    def _evict(self, limit: int, failed_query: str | None = None) -> None:
-        """Discard unused queries: the oldest beyond `limit`, and `failed_query`."""
+    def _evict(self, failed_query: str | None = None) -> None:
+        """Discard unused queries: the oldest beyond the maximum, and `failed_query`."""
         unused = [query for query, recent in self._recent_queries.items() if not recent.n_users]
-        excess = unused[: max(0, len(self._recent_queries) - limit)]
+        excess = unused[: max(0, len(self._recent_queries) - MAX_CACHED_QUERIES)]
         for query in {*excess, *(query for query in unused if query == failed_query)}:
             del self._recent_queries[query]
 

@@ -107,6 +107,7 @@ class SearchServer(ThreadingHTTPServer):
     ) -> tuple[HTTPStatus, str]:
         """Return status and page of a query string; raise ConnectionAbortedError if `is_gone`."""
         params = self.default_params
+        blocks: dict[str, Any]
         try:
             # for the form of an error page
             params = replace(params, query=page.parse_query_text(query_string))
@@ -118,25 +119,22 @@ class SearchServer(ThreadingHTTPServer):
                 return HTTPStatus.OK, page.render_results(
                     self.site, params, answer, self.searcher.document_count
                 )
-            return HTTPStatus.ACCEPTED, page.render_waiting(
-                self.site, params, answer, self.index_command
-            )
+            status, title = HTTPStatus.ACCEPTED, "Encoding"
+            blocks = {"reload_seconds": 2, "estimate": answer, "command": self.index_command}
         except ConnectionAbortedError:
             raise
         except BusyError as error:
-            return HTTPStatus.SERVICE_UNAVAILABLE, page.render_busy(
-                self.site, params, str(error), RETRY_SECONDS
-            )
+            status, title = HTTPStatus.SERVICE_UNAVAILABLE, "Busy"
+            blocks = {"reload_seconds": RETRY_SECONDS, "busy": str(error)}
         except UsageError as error:
-            return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
+            status, title, blocks = HTTPStatus.BAD_REQUEST, "Error", {"error": str(error)}
         except SubmissionError as error:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(
-                self.site, params, str(error)
-            )
+            status, title, blocks = HTTPStatus.INTERNAL_SERVER_ERROR, "Error", {"error": str(error)}
         except Exception:
             log.exception("internal error")
-            message = "internal error; see the log in the terminal"
-            return HTTPStatus.INTERNAL_SERVER_ERROR, page.render_error(self.site, params, message)
+            status, title = HTTPStatus.INTERNAL_SERVER_ERROR, "Error"
+            blocks = {"error": "internal error; see the log in the terminal"}
+        return status, page.render(self.site, params, f"{title} · Aragorn", **blocks)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a new thread, or in this one if the system allows no further thread."""

@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from aragorn.explanation import Explanation
 from aragorn.search.results import Hit, SearchResults, SystemResults, select_largest_contributions
 from aragorn.text.normalisation import sanitise
 
@@ -78,7 +77,11 @@ def _render_hit(hit: Hit, console: Console) -> Group:
     head = Text.assemble(
         (rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim")
     )
-    contributions = "" if hit.explanation is None else _format_contributions(hit.explanation)
+    contributions = ""
+    if hit.explanation is not None:
+        rows = select_largest_contributions(hit.explanation, MAX_CONTRIBUTIONS)
+        values = ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
+        contributions = f"contributions: {values}"
     source = _style("  ".join(text for text in (hit.metadata.portal, hit.docno) if text), "dim")
     texts = [
         _style(hit.conclusion, "bold"),
@@ -99,11 +102,6 @@ def _render_snippet(hit: Hit, console: Console) -> Text:
         text.append(term, MATCH) if console.color_system else text.append(f"*{term}*")
         start = match.end
     return text.append(_clean(premise[start:end])).append(" …" if premise[end:].strip() else "")
-
-
-def _format_contributions(explanation: Explanation) -> str:
-    rows = select_largest_contributions(explanation, MAX_CONTRIBUTIONS)
-    return "contributions: " + ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
 
 
 def _style(text: str, style: str = "") -> Text:

@@ -3,12 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
+from aragorn.engine import run_task
 from aragorn.explanation import Explanation, Row
 from aragorn.index import dense
 from aragorn.index.conclusions import MAX_CONCLUSIONS
@@ -26,7 +28,7 @@ from aragorn.index.vectors import VectorStore, hash_text
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Session
-from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
+from aragorn.rankings import MAX_DEPTH, build_rankings, rank_by_score
 from aragorn.systems.neural import NetworkStage
 from aragorn.versions import describe_versions
 
@@ -78,7 +80,8 @@ class DenseStage(NetworkStage):
 
     def _encode_topics(self, session: Session, topics: pd.DataFrame) -> np.ndarray:
         checkpoint = self.load_checkpoint(session.checkpoints)
-        return encode_queries(topics["query"].tolist(), checkpoint, session.device, session.engine)
+        encode = partial(encode_queries, checkpoint=checkpoint, device=session.device)
+        return run_task(session.engine, encode, topics["query"].tolist(), session.device)
 
     def _index_texts(self, session: Session, texts: NamedTexts) -> DenseIndex:
         checkpoint = self.load_checkpoint(session.checkpoints)
@@ -97,7 +100,7 @@ class DenseStage(NetworkStage):
             parts = session.cache.parts(self._store_name, self.describe_results(session))
             return VectorStore(parts, ranker.dimension)
 
-        return session.memo.get_or_compute(self.checkpoint, "vectors", open_store)
+        return session.memo.once(self.checkpoint, "vectors", open_store)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class DenseConclusionStage(DenseStage):
             texts = make_conclusion_texts(list(docnos_by_conclusion))
             return docnos_by_conclusion, self._index_texts(collection.session, texts)
 
-        return collection.once(self, "index", build)
+        return collection.memo.once(self, "index", build)
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and conclusions, indexed or not."""
@@ -180,10 +183,11 @@ class DensePremiseStage(DenseStage):
             return self.rank_pairs(retrieval, candidates.drop_duplicates(ignore_index=True))
         index = self._index_all(retrieval.collection)
         hits = index.search(self._encode_topics(retrieval.session, topics), MAX_DEPTH)
-        rows = []
-        for qid, (docnos, scores) in zip(topics["qid"], hits, strict=True):
-            rows += make_ranking_rows(qid, docnos, scores)
-        return build_rankings(rows)
+        return build_rankings(
+            (qid, docno, score)
+            for qid, (docnos, scores) in zip(topics["qid"], hits, strict=True)
+            for docno, score in zip(docnos, scores.tolist(), strict=True)
+        )
 
     def _index_all(self, collection: Collection) -> DenseIndex:
         def build() -> DenseIndex:
@@ -191,7 +195,7 @@ class DensePremiseStage(DenseStage):
             texts = make_premise_texts(documents.searchable_docnos, documents.read_texts)
             return self._index_texts(collection.session, texts)
 
-        return collection.once(self, "index", build)
+        return collection.memo.once(self, "index", build)
 
     def is_indexed(self, collection: Collection) -> bool:
         """Return whether a sample of premises has vectors; may load no network."""

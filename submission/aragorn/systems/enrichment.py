@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from aragorn.engine.base import run_task
+from aragorn.engine import run_task
 from aragorn.explanation import Row, TextSpan
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Component

@@ -143,7 +143,7 @@ class FusionStage(Stage):
 
     def _get_pool_features(self, retrieval: Retrieval) -> pd.DataFrame:
         pool_depths = self.load_checkpoint(retrieval.session.checkpoints).pool_depths
-        return retrieval.once(
+        return retrieval.memo.once(
             self,
             "pool",
             lambda: self._compute_features(retrieval, self.build_pool(retrieval, pool_depths)),

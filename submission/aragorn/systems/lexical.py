@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +29,7 @@ from aragorn.index.weighting import Query, compute_term_contributions
 from aragorn.pipeline.collection import Artifact, Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Session
-from aragorn.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
+from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
@@ -113,7 +114,7 @@ class LexicalStage(Stage):
             MAX_DEPTH,
             self.checkpoint,
         )
-        rows = []
+        rows: list[tuple[str, str, float]] = []
         topics = retrieval.topics
         for qid, text, hits in zip(topics["qid"], topics["query"], results, strict=True):
             if not len(hits.documents):
@@ -123,7 +124,7 @@ class LexicalStage(Stage):
                     abbreviate(text),
                 )
             hit_docnos = (docnos[row] for row in hits.documents.tolist())
-            rows += make_ranking_rows(qid, hit_docnos, hits.scores)
+            rows += zip(repeat(qid), hit_docnos, hits.scores.tolist())
         return build_rankings(rows)
 
     def build_index(self, collection: Collection) -> None:

@@ -151,7 +151,7 @@ class QualityRerankingStage(Stage):
 
     def _get_scored_ranking(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return `qid docno relevance quality score`; below the top, quality is NaN."""
-        return retrieval.once(self, "scored", lambda: self._compute_scores(retrieval))
+        return retrieval.memo.once(self, "scored", lambda: self._compute_scores(retrieval))
 
     def _compute_scores(self, retrieval: Retrieval) -> pd.DataFrame:
         interpolation = self.load_checkpoint(retrieval.session.checkpoints)

@@ -186,8 +186,6 @@ def compute_z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     sorted_reference = np.sort(reference)
     # Because of rounding, equal values may have a non-zero standard deviation.
     deviation = sorted_reference.std() if sorted_reference[0] < sorted_reference[-1] else 0.0
-    return (
-        np.asarray((values - sorted_reference.mean()) / deviation)
-        if deviation
-        else np.zeros(len(values))
-    )
+    if not deviation:
+        return np.zeros(len(values))
+    return np.asarray((values - sorted_reference.mean()) / deviation)

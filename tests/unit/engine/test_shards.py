@@ -9,7 +9,7 @@ from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine, Shard, compute_shards
+from aragorn.engine import CPU, LOCAL_ENGINE, LocalEngine, Shard, compute_shards
 from aragorn.engine.device import choose_device
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.errors import CheckpointError, UsageError

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from aragorn.cache import Cache, Parts
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index import dense
 from aragorn.index.vectors import VectorStore
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from aragorn.cache import Cache
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.index.latent import LatentIndex, build_latent_index, search
 from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser

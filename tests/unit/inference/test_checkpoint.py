@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import (
     RankerCheckpoint,

@@ -13,7 +13,7 @@ from aragorn.engine.device import choose_precision, count_threads
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import batch_by_tokens, compute_or_split, limit_threads
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.threads import count_cpu_cores
 from tests.conftest import needs_bfloat16

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aragorn.cache import Parts
-from aragorn.engine.base import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.engine import CPU, LOCAL_ENGINE, LocalEngine
 from aragorn.errors import CheckpointError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
@@ -95,7 +95,7 @@ DOCNOS = [f"d{index:03}" for index in range(600)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
-class LengthWeighting(Tagger[list[str]]):
+class LengthWeighting(Tagger):
     """A tagger that weights words by their length; words of 1 or 2 letters are dropped."""
 
     output_name = "length"

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from aragorn.models import transformer
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers.drmm import DRMM
 from aragorn.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
 from aragorn.models.rankers.tfr_bert import TFRBERT

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from aragorn.cache import encode_npy
-from aragorn.engine.base import CPU
+from aragorn.engine import CPU
 from aragorn.errors import OutputError
 from aragorn.index import dense, inverted
 from aragorn.index.vectors import EncodingEstimate

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aragorn.models.padding import PaddedTexts
+from aragorn.models.network import PaddedTexts
 from aragorn.text.normalisation import tokenise_query
 from aragorn.text.tokenisers import Tokeniser
 from aragorn.text.vocabulary import InputUnit

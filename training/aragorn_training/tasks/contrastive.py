@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aragorn.bounds import Positive, Share
-from aragorn.models.padding import PaddedTexts
+from aragorn.models.network import PaddedTexts
 from aragorn.models.ranker import LatentRanker, Ranker
 from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.fitting.initialisation import TextNetworkSpec

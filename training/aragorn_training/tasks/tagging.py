@@ -17,7 +17,7 @@ from torch import Tensor
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.taggers.targer import CRF, FORBIDDEN_SCORE, PADDING_STATE, TARGER
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser

@@ -13,7 +13,7 @@ from torch import Tensor
 from aragorn.bounds import NonNegativeInt
 from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.models.padding import PaddedTexts, pad
+from aragorn.models.network import PaddedTexts, pad
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
 from aragorn_training.data.corpora import format_credit

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from aragorn.index import inverted, lexical, weighting
 from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import search
 from aragorn.io.qrels import read_qrels
-from aragorn.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
+from aragorn.rankings import DEFAULT_DEPTH, build_rankings
 from aragorn.storage.archives import hash_named_files
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import TermIndexArtifact
@@ -286,14 +287,13 @@ def rank_at_point(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.D
     """Rank at most DEFAULT_DEPTH documents for each topic with a point's parameters."""
     index = retrieval.collection.get(TermIndexArtifact(point.index, _get_enrichment(point)))
     docnos = retrieval.collection.documents.searchable_docnos
-    rows: list[RankingRow] = []
+    rows: list[tuple[str, str, float]] = []
     for qid, text in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
         hits = search(
             index, index.parse_query(text, point.model, point.expansion), point.model, DEFAULT_DEPTH
         )
-        rows += make_ranking_rows(
-            qid, (docnos[position] for position in hits.documents.tolist()), hits.scores
-        )
+        positions = hits.documents.tolist()
+        rows += zip(repeat(qid), (docnos[row] for row in positions), hits.scores.tolist())
     return build_rankings(rows)
 
 

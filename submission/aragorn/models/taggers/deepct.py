@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from aragorn.bounds import Length, Scale, Share
 from aragorn.models.bert import BERTNetwork, TextEncoder
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.models.transformer import EncoderConfig
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
@@ -22,7 +22,7 @@ from aragorn.text.passages import Passage, WordPiecePassageTokeniser
 INIT_STD = 0.02  # standard deviation of the initial weights
 
 
-class DeepCT(BERTNetwork, Tagger[Passage]):
+class DeepCT(BERTNetwork, Tagger):
     """A linear layer, without activation, over the BERT vector of each word's first subword."""
 
     version = 1

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from aragorn.bounds import Count, Length, Names, Rows, Share, Width
 from aragorn.models.layers import gather_positions, run_bidirectional
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.tagger import Tagger, TokenAnnotation
 from aragorn.text.surface_tokens import (
     CHARACTER_ID_COUNT,
@@ -86,7 +86,7 @@ CHARACTER_CNN_BATCH = 32
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class TARGER(Tagger[SurfacePassage]):
+class TARGER(Tagger):
     """A CRF tagger whose bidirectional RNN reads word vectors and character-CNN features.
 
     Each distinct word of a batch is encoded once, with one character dropout.

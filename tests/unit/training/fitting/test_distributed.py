@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from aragorn.errors import UsageError
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers import list_rankers
 from aragorn_training.fitting.distributed import (
     SINGLE_PROCESS,

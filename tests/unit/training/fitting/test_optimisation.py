@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from aragorn.errors import UsageError
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.models.rankers.gru import GRU
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.rankers.snrm import SNRM

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
-from aragorn.models.padding import PaddedTexts
+from aragorn.models.network import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.quality import COLUMNS

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.padding import pad
+from aragorn.models.network import pad
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main
 from aragorn_training.data.candidates import CandidateSettings

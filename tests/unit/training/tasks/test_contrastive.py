@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from aragorn.models.padding import PaddedTexts
+from aragorn.models.network import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
 from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
