@@ -18,14 +18,8 @@ from pathlib import Path
 from PIL import Image
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--hide-scrollbars",
-    "--no-first-run",
-    "--remote-debugging-pipe",
-)
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+FLAGS += ("--no-first-run", "--remote-debugging-pipe")
 TIMEOUT = 60.0  # seconds
 CHARTS_ARE_DRAWN = (
     "document.querySelectorAll('.chart svg.marks').length"
@@ -148,13 +142,9 @@ def open_browser(profile):
         os.dup2(reader, 3)
         os.dup2(writer, 4)
 
-    process = subprocess.Popen(
-        [str(find_browser()), *FLAGS, f"--user-data-dir={profile}"],
-        close_fds=False,
-        preexec_fn=connect,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [str(find_browser()), *FLAGS, f"--user-data-dir={profile}"]
+    streams = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    process = subprocess.Popen(command, close_fds=False, preexec_fn=connect, **streams)
     os.close(requests[0])
     os.close(answers[1])
     try:

@@ -98,19 +98,12 @@ FILLERS = [f"filler{chr(97 + i)}" for i in range(20)]  # other words of its prem
 # words of the sample's topics
 SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
 # Tiny networks, for speed.
-TINY_BERT = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-}
+TINY_BERT = {"hidden_size": 16, "intermediate_size": 32}
+TINY_BERT |= {"num_hidden_layers": 2, "num_attention_heads": 2}
 # 58 terms of `build_tiny_tokenizer`
 TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
-TINY_CONFIGS = {
-    "gru": {"hidden": 6},
-    "drmm": {"bins": 30, "hidden": (8, 5)},
-    "snrm": {"latent": 40},
-}
+TINY_CONFIGS = {"gru": {"hidden": 6}, "drmm": {"bins": 30, "hidden": (8, 5)}}
+TINY_CONFIGS["snrm"] = {"latent": 40}
 UNTRAINED = {"note": "untrained", "training_data": {"input": {}}}
 KNRM_RECIPE = """ranker = "knrm"
 [network]
@@ -148,21 +141,14 @@ run_process = partial(subprocess.run, capture_output=True, text=True, check=Fals
 
 def format_run_lines(documents, tag="t"):
     """Format a run from its documents by topic, in the order of ranks."""
-    return "".join(
-        f"{qid} Q0 {docno} {rank} {-rank} {tag}\n"
-        for qid, docnos in documents.items()
-        for rank, docno in enumerate(docnos, 1)
-    )
+    ranked = ((qid, *item) for qid, docnos in documents.items() for item in enumerate(docnos, 1))
+    return "".join(f"{qid} Q0 {docno} {rank} {-rank} {tag}\n" for qid, rank, docno in ranked)
 
 
 def make_argument(docno, conclusion="Zoos are cruel", premise=PREMISE):
     """Create an argument in the args.me format."""
-    return {
-        "id": docno,
-        "conclusion": conclusion,
-        "premises": [{"text": premise, "stance": "PRO"}],
-        "context": {},
-    }
+    premises = [{"text": premise, "stance": "PRO"}]
+    return {"id": docno, "conclusion": conclusion, "premises": premises, "context": {}}
 
 
 def write_topics(file, titles, qids=None):
@@ -490,11 +476,8 @@ def build_text_lookup(documents):
 
 def read_files(directory):
     """Map the path of each file in a directory to its content, without ir-metadata.yml."""
-    files = (
-        file
-        for file in sorted(directory.rglob("*"))
-        if file.is_file() and file.name != "ir-metadata.yml"
-    )
+    files = (file for file in sorted(directory.rglob("*")) if file.is_file())
+    files = (file for file in files if file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 

@@ -56,25 +56,16 @@ def copy_checkout(directory):
 def find_mirrored_tests(file):
     """Return the unit tests of a module or its package; for models, also other tests."""
     path = Path(file)  # submission/aragorn/… or training/aragorn_training/…
-    package = (
-        UNIT_TESTS
-        / ("" if path.parts[1] == "aragorn" else "training")
-        / Path(*path.parent.parts[2:])
-    )
+    source = "" if path.parts[1] == "aragorn" else "training"
+    package = UNIT_TESTS / source / Path(*path.parent.parts[2:])
     candidates = (
         item
         for folder in (package, *package.parents)
         for item in (folder / f"test_{path.stem}.py", folder)
     )
     unit_tests = next(candidate for candidate in candidates if (ROOT / candidate).exists())
-    return [
-        str(unit_tests),
-        *(
-            ["tests/golden", "tests/contract"]
-            if file.startswith("submission/aragorn/models/")
-            else []
-        ),
-    ]
+    is_network = file.startswith("submission/aragorn/models/")
+    return [str(unit_tests), *(["tests/golden", "tests/contract"] if is_network else [])]
 
 
 def find_failure(copy, tests):
@@ -110,19 +101,11 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--only",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="numbers of the mutations to test (default: all)",
-    )
+    text = "numbers of the mutations to test (default: all)"
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help=text)
     args = parser.parse_args()
-    mutations = {
-        index: item
-        for index, item in enumerate(load_mutations(), 1)
-        if not args.only or index in args.only
-    }
+    mutations = dict(enumerate(load_mutations(), 1))
+    mutations = {index: mutations[index] for index in args.only or mutations}
     caught_count = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as directory:
         copy = Path(directory)

@@ -19,16 +19,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from aragorn.cache import Parts, open_cache
+from aragorn.cache import open_cache
 from aragorn.engine import CPU
 from aragorn.index import conclusions, dense, inverted, latent, lexical, weighting
 from aragorn.index.conclusions import ConclusionIndex
-from aragorn.index.latent import LatentIndex, build_latent_index
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import checkpoint, enrichment, pair_scoring
-from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint, load_checkpoint
-from aragorn.inference.pair_scoring import score_texts
+from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.io import collection, document_store, runs, tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import open_document_store
@@ -42,6 +40,7 @@ from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.systems import quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.dense import DenseConclusionStage
+from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.fusion import FusionStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
@@ -175,6 +174,21 @@ def order_run():
     return {order: sort_ranking(frame, order, "run")["docno"].tolist() for order in orders}
 
 
+def normalise_texts():
+    functions = (
+        normalisation.normalise,
+        normalisation.tokenise_query,
+        normalisation.tokenise_premise,
+    )
+    return [[function(text) for text in TEXTS] for function in functions]
+
+
+def analyse_terms():
+    stems = {word: stem(word) for word in STEMMED_WORDS.split()}
+    analysers = (TermAnalyser(stemmer) for stemmer in ("none", "porter"))
+    return [stems, *([analyser.analyse(text) for text in TEXTS] for analyser in analysers)]
+
+
 def split_passages():
     reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 6, 20)
     passages = [reader.split(text) for text in TEXTS]
@@ -213,12 +227,9 @@ load_documents = build_text_lookup(DOCUMENTS)
 
 def score_conclusions():
     index = ConclusionIndex.build(DOCUMENTS[["docno", "conclusion"]])
-    return [
-        index.conclusions,
-        index.docnos,
-        [index.find_top_conclusions(query) for query in QUERIES],
-        [index.compute_term_contributions(query, "zoos are new") for query in QUERIES],
-    ]
+    tops = [index.find_top_conclusions(query) for query in QUERIES]
+    contributions = [index.compute_term_contributions(query, "zoos are new") for query in QUERIES]
+    return [index.conclusions, index.docnos, tops, contributions]
 
 
 @contextmanager
@@ -233,13 +244,11 @@ def count_terms():
     with open_term_index() as index:
         documents = [index.get_document_terms(row) for row in range(len(DOCUMENTS))]
         statistics = index.get_statistics(["zoo", "car", "unknown"])
-        return [
-            [
-                [*zip(*sorted(zip(terms, counts.tolist(), strict=True)), strict=True)]
-                for terms, counts in documents
-            ],
-            [statistics.df.tolist(), statistics.cf.tolist(), statistics.total_length],
+        pairs = [
+            [*zip(*sorted(zip(terms, n.tolist(), strict=True)), strict=True)]
+            for terms, n in documents
         ]
+        return [pairs, [statistics.df.tolist(), statistics.cf.tolist(), statistics.total_length]]
 
 
 def score_lexically():
@@ -285,59 +294,6 @@ def encode_with_bert():
         ]
 
 
-def load_and_score():
-    with tempfile.TemporaryDirectory() as folder:
-        results = []
-        for name in ("knrm", "vanilla_bert"):
-            ranker, tokeniser = build_ranker(name)
-            directory = Path(folder) / name
-            save_network(directory, RankerCheckpoint, ranker, tokeniser, {}, UNTRAINED, "# test\n")
-            checkpoint = load_checkpoint(directory)
-            pairs = [(QUERIES[0], text) for text in TEXTS]
-            ids = [[*map(int, checkpoint.tokeniser.encode_premise(text))] for text in TEXTS]
-            results += [ids, score_texts(checkpoint, pairs).tolist()]
-        return results
-
-
-def score_in_batches():
-    pairs = [(query, text) for query in QUERIES for text in TEXTS]
-    checkpoints = (
-        RankerCheckpoint(*build_ranker(name), "") for name in ("knrm", "gru", "vanilla_bert")
-    )
-    return [score_texts(checkpoint, pairs).tolist() for checkpoint in checkpoints]
-
-
-def enrich():
-    checkpoint = TaggerCheckpoint(*build_tagger("deepct"), "")
-    return [dict(words) for words in enrichment.enrich_texts(TEXTS, checkpoint, CPU)]
-
-
-def encode_and_search():
-    ranker, tokeniser = build_ranker("sbert")
-    checkpoint = RankerCheckpoint(ranker, tokeniser, "")
-    ids = [tokeniser.encode_premise(text) for text in TEXTS]
-    vectors = dense.encode_texts(ids, ranker, CPU)
-    index = dense.DenseIndex(
-        [str(row) for row in range(len(TEXTS))], vectors, np.arange(len(TEXTS))
-    )
-    queries = dense.encode_queries(QUERIES, checkpoint, CPU)
-    scores = [index.score(query, index.names).tolist() for query in queries]
-    conclusions = dict(zip("abc", DOCUMENTS["conclusion"], strict=False))
-    return [vectors[:2, :4].astype(float).tolist(), scores, conclusions]
-
-
-def search_latent_terms():
-    checkpoint = RankerCheckpoint(*build_ranker("snrm"), "")
-    docnos = [*DOCUMENTS["docno"]]
-    with tempfile.TemporaryDirectory() as folder:
-        parts = Parts(Path(folder) / "parts")
-        build_latent_index(Path(folder), docnos, load_documents, checkpoint, CPU, parts)
-        index = LatentIndex(Path(folder), len(docnos))
-        topics = pd.DataFrame({"qid": ["1", "2"], "query": QUERIES[:2]})
-        hits = latent.search(topics, docnos, checkpoint, index)
-        return [index.sparsity, hits.to_numpy().tolist()]
-
-
 def sum_scores():
     columns = {"qid": [*"11122"], "docno": [*"abcab"], "x": [1.0, 2.0, 4.0, 3.0, 3.0]}
     columns |= {"y": [0.5, -0.5, 0.0, 9.0, 1.0]}
@@ -349,12 +305,6 @@ def sum_scores():
         WeightedSum("", "min_max", 0.1, ranges),
     ]
     return [model.score(model.normalise(pool, pool)).tolist() for model in models]
-
-
-def interpolate_quality():
-    relevance = np.array([4.0, 3.0, 2.5, 2.0, 2.0])
-    scores = np.array([0.1, 0.9, 0.4])
-    return QualityInterpolation("", 3, 0.8).score(relevance, scores).tolist()
 
 
 @contextmanager
@@ -423,6 +373,15 @@ STAGE_CASES = {
 }
 
 
+STAGE_SOURCES = {  # of what these stages compute
+    "enriched": (Enrichment, enrichment),
+    "rerank": (checkpoint, pair_scoring),
+    "latent": (inverted, latent),
+    "dense_premises": (dense,),
+    "quality_reranking": (quality,),
+}
+
+
 def rank_with(stage):
     with open_retrieval() as retrieval:
         ranking = retrieval.rank(stage)
@@ -434,27 +393,8 @@ NETWORKS = {name: get_ranker_class(name) for name in list_rankers()}
 CASES = {
     "documents": Case((touche, tirex, collection, document_store), read_documents),
     "input_order": Case((runs,), order_run),
-    "normalised_texts": Case(
-        (normalisation,),
-        lambda: [
-            [function(text) for text in TEXTS]
-            for function in (
-                normalisation.normalise,
-                normalisation.tokenise_query,
-                normalisation.tokenise_premise,
-            )
-        ],
-    ),
-    "terms": Case(
-        (index_terms,),
-        lambda: [
-            {word: stem(word) for word in STEMMED_WORDS.split()},
-            *(
-                [TermAnalyser(stemmer).analyse(text) for text in TEXTS]
-                for stemmer in ("none", "porter")
-            ),
-        ],
-    ),
+    "normalised_texts": Case((normalisation,), normalise_texts),
+    "terms": Case((index_terms,), analyse_terms),
     "tokens": Case((tokenisers,), encode_texts_of_both_units),
     "passages": Case((passages,), split_passages),
     "surface_tokens": Case((surface_tokens,), split_surface_tokens),
@@ -462,13 +402,7 @@ CASES = {
     "term_index": Case((inverted, lexical), count_terms),
     "lexical_scores": Case((weighting,), score_lexically, 1e-9),
     "bert": Case((BERTNetwork,), encode_with_bert, 1e-5),
-    "loading": Case((checkpoint,), load_and_score, 1e-5),
-    "pair_scores": Case((pair_scoring,), score_in_batches, 1e-5),
-    "word_frequencies": Case((enrichment,), enrich),
-    "dense": Case((dense,), encode_and_search, 1e-3),
-    "latent": Case((inverted, latent), search_latent_terms, 1e-6),
     "weighted_sum": Case((weighted_sum,), sum_scores, 1e-12),
-    "quality": Case((quality,), interpolate_quality, 1e-12),
     **{
         f"ranker_{name}": Case((network,), partial(score_with, name), 1e-5)
         for name, network in NETWORKS.items()
@@ -477,9 +411,7 @@ CASES = {
     "tagger_targer": Case((TARGER,), partial(annotate_with, "targer"), 1e-5),
     **{
         f"stage_{name}": Case(
-            (type(stage), *(type(part) for part in stage.get_dependencies() if name == "enriched")),
-            partial(rank_with, stage),
-            1e-4,
+            (type(stage), *STAGE_SOURCES.get(name, ())), partial(rank_with, stage), 1e-4
         )
         for name, stage in STAGE_CASES.items()
     },

@@ -139,11 +139,8 @@ def main():
 
 def _save(file, name, rows):
     """Replace the results of a benchmark in a JSON file, which has the order of `BENCHMARKS`."""
-    machine = {
-        "processor": detect_cpu(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
+    machine = {"processor": detect_cpu(), "torch": torch.__version__}
+    machine["threads"] = torch.get_num_threads()
     merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | {
         name: [asdict(row) for row in rows]
     }

@@ -69,11 +69,8 @@ class Image:
         account and no home, and the working directory is not the image's. `mounts` maps paths in
         the image to pairs of a directory and "ro" or "rw".
         """
-        steps = [
-            f"{sys.executable} -c '{LOOPBACK}'",
-            f"mount --bind {self.root} {self.root}",
-            f"cd {self.root}",
-        ]
+        steps = [f"{sys.executable} -c '{LOOPBACK}'"]
+        steps += [f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
         for target, (directory, mode) in mounts.items():
             (self.root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
             steps += [
@@ -92,11 +89,8 @@ class Image:
         env = ["env", "-i", "--chdir=/usr", *variables]
         unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--"]
         script = " && ".join([*steps, 'exec "$@"'])
-        return subprocess.Popen(
-            [*unshare, "sh", "-c", script, "sh", *chroot, *env, *command],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = [*unshare, "sh", "-c", script, "sh", *chroot, *env, *command]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def run(self, command, mounts, environment):
         """Run a command like `start`, wait, and return its exit code and standard error."""

@@ -148,18 +148,11 @@ def test_topics_and_corpus_may_be_separate(inputs, image, input_dir, expected_di
         for file in input_dir.glob("*.json"):
             shutil.copy(file, corpus_dir)
             archive.write(file, f"argsme/{file.name}")
-    mounts = {
-        "/t": (topics_dir, "ro"),
-        "/c": (corpus_dir, "ro"),
-        "/z": (archive_dir, "ro"),
-        "/out": (output, "rw"),
-    }
+    mounts = {"/t": (topics_dir, "ro"), "/c": (corpus_dir, "ro"), "/z": (archive_dir, "ro")}
+    mounts["/out"] = (output, "rw")
     flags = [text for path in inputs for text in ("-i", path)]
-    code, log = image.run(
-        ["/aragorn/run.sh", *flags, "-o", "/out", "--system", "dirichlet", "--system", "knrm"],
-        mounts,
-        {},
-    )
+    flags += ["--system", "dirichlet", "--system", "knrm"]
+    code, log = image.run(["/aragorn/run.sh", *flags, "-o", "/out"], mounts, {})
     assert code == 0, log
     runs = read_runs(output)
     expected_runs = read_runs(expected_dir)
@@ -181,10 +174,8 @@ def test_input_run_is_reranked_on_tirex_input(image, tmp_path):
     tmp_path.chmod(0o755)
     tmp_path.parent.chmod(0o755)
     log = run_like_tira(image, "knrm", input_dir, output, input_run)
-    assert {line.split()[2] for line in (output / "run.txt").read_text().splitlines()} == {
-        "d1",
-        "d2",
-    }
+    lines = (output / "run.txt").read_text().splitlines()
+    assert {line.split()[2] for line in lines} == {"d1", "d2"}
     assert "text is used as conclusion and premise" in log
 
 

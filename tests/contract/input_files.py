@@ -9,20 +9,15 @@ MANY_DIGITS = "7" * 6000
 DEEP = "[" * 20_000  # unclosed JSON arrays
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TWO_TOPICS = TOPIC.format(1, "Are zoos cruel?") + TOPIC.format(2, "golf")
-ARGUMENTS = [
-    make_argument("a1"),
-    make_argument("a2", "Golf is a sport"),
-    make_argument("a3", "Taxes should rise"),
-]
+ARGUMENTS = [make_argument("a1"), make_argument("a2", "Golf is a sport")]
+ARGUMENTS.append(make_argument("a3", "Taxes should rise"))
 CORPUS = json.dumps({"arguments": ARGUMENTS})
 # a line of the Hugging Face copy of args.me
 HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}
 TEXT = " ".join(f"word{index}" for index in range(20))
 QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
-DOCUMENTS = "".join(
-    f'{{"docno": "d{n}", "text": "{word} {TEXT}"}}\n'
-    for n, word in enumerate(("zoos", "golf", "tax"))
-)
+WORDS = ("zoos", "golf", "tax")
+DOCUMENTS = "".join(f'{{"docno": "d{n}", "text": "{WORDS[n]} {TEXT}"}}\n' for n in range(3))
 
 
 def write_files(directory, files):
@@ -80,11 +75,8 @@ def tirex(queries=QUERIES, documents=DOCUMENTS):
 def rerank(*rows, **fields):
     """Return a TIREx input of rerank.jsonl; docnos are d1, d2, …, and `fields` complete rows."""
     defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
-    return {
-        "rerank.jsonl": join_lines(
-            *({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1))
-        )
-    }
+    named_rows = ({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1))
+    return {"rerank.jsonl": join_lines(*named_rows)}
 
 
 def format_lines(*scores):

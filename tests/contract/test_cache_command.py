@@ -23,11 +23,8 @@ def test_results_are_listed_and_pruned_by_last_use(tmp_path, call):
     code, output = call("cache", directory)
     rows = [line.split() for line in output.splitlines()[1:] if line]
     assert code == 0
-    assert [row[:4] for row in rows] == [
-        ["terms", "3", "4.0", "0"],
-        ["terms-deepct", "1", "0.5", "31"],
-        ["all", "4", "4.5"],
-    ]
+    expected = [["terms", "3", "4.0", "0"], ["terms-deepct", "1", "0.5", "31"], ["all", "4", "4.5"]]
+    assert [row[:4] for row in rows] == expected
     with open_cache(directory, tmp_path) as cache:  # using a result renews it
         cache.get_or_build("terms-deepct", "old", bytes)
         code, output = call("cache", directory, "--prune", "30")

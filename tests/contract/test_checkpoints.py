@@ -98,9 +98,9 @@ def test_malformed_files_of_all_kinds_are_refused(
     directory = checkpoints_copy / checkpoint
     original = read_files(directory)
     changes = {
-        f"{file} is {kind}": replace_file(file, content)
-        for file in ("config.json", "probe.json", "provenance.json")
-        if file in original
+        f"{file}.json is {kind}": replace_file(f"{file}.json", content)
+        for file in ("config", "probe", "provenance")
+        if f"{file}.json" in original
         for kind, content in CONTENTS.items()
     }
     changes |= {

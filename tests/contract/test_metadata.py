@@ -68,9 +68,8 @@ def test_metadata_describe_the_execution(metadata, topics_and_corpus):
     files = ("topics.xml", "args-me.json")
     assert collection["files"] == {name: sha256_file(topics_and_corpus / name) for name in files}
     assert f"torch {torch.__version__}" in metadata["platform"]["software"]["libraries"]
-    assert (
-        metadata["platform"]["hardware"]["cpu"]["number of threads used"] == torch.get_num_threads()
-    )
+    actual = metadata["platform"]["hardware"]["cpu"]["number of threads used"]
+    assert actual == torch.get_num_threads()
     shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval"}
     shared |= {"term index", "latent index", "tokenisation"}
     enrichments = {"enrichment with deepct", "enrichment with targer_essays"}
@@ -80,9 +79,8 @@ def test_metadata_describe_the_execution(metadata, topics_and_corpus):
 def test_metadata_describe_all_methods(metadata, all_checkpoints_dir):
     methods = get_methods(metadata)
     assert sorted(methods) == sorted(f"me-{name}" for name in SYSTEMS)
-    assert methods["me-gru"]["checkpoints"] == {
-        "gru": load_checkpoint(all_checkpoints_dir / "gru").fingerprint
-    }
+    actual = methods["me-gru"]["checkpoints"]
+    assert actual == {"gru": load_checkpoint(all_checkpoints_dir / "gru").fingerprint}
     fingerprint = read_config(all_checkpoints_dir / "ensemble", WeightedSum).fingerprint
     ensemble = methods["me-ensemble"]
     assert set(ensemble["checkpoints"]) == {*ENSEMBLE_MEMBERS, "ensemble"}
@@ -162,9 +160,8 @@ def test_metadata_of_an_input_run(command, corpus_with_topics, tmp_path):
     )
     methods = get_methods(metadata)
     assert methods["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
-    assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {
-        "the documents in run.txt"
-    }
+    expected = {"the documents in run.txt"}
+    assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == expected
 
 
 REMOTES = {  # repository in the metadata by URL of the clone's remote

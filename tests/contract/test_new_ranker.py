@@ -50,12 +50,9 @@ def test_the_worked_example_passes_the_tests(tmp_path):
     flags = argv("-m pytest -q -p no:cacheprovider -m")
     tests = [*flags, "not slow", "-k", f"not ({selection})", *TESTS]
     for arguments in (["-c", DRIVER], tests, ["-m", "ruff", "check", "."], ["-m", "mypy"]):
-        done = run_process(
-            [sys.executable, *arguments],
-            input="\n".join(commands),
-            cwd=copy,
-            env=os.environ | {"PYTHONPATH": build_python_path(copy)},
-        )
+        environment = os.environ | {"PYTHONPATH": build_python_path(copy)}
+        command = [sys.executable, *arguments]
+        done = run_process(command, input="\n".join(commands), cwd=copy, env=environment)
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert (copy / "runs" / "aragorn-averaged.txt").read_text().split()[5] == "aragorn-averaged"
     lengths = (copy / "work" / "results" / "topic_lengths.csv").read_text().splitlines()

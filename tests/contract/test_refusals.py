@@ -292,9 +292,8 @@ def test_damaged_inputs_are_ranked_or_refused(name, edits, tmp_path, tiny_models
     # any run of these is too small for TIRA
     assert checked == (3 if run else code), output + check_output
     if code == 0:
-        categories = {
-            issue.category
-            for file in out.glob("*.txt")
-            for issue in find_run_issues(file, None, None)
-        }
+        issues = [
+            issue for file in out.glob("*.txt") for issue in find_run_issues(file, None, None)
+        ]
+        categories = {issue.category for issue in issues}
         assert categories <= {"too few lines", "too few topics"}, output

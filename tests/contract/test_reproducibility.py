@@ -46,11 +46,8 @@ class Ranking:
     def read_cache(self):
         """Map the path of each cached file whose rows have a fixed order to its content."""
         files = read_files(self.cache).items()
-        return {
-            name: content
-            for name, content in files
-            if not name.startswith(("documents-", "vectors-"))
-        }
+        any_order = ("documents-", "vectors-")
+        return {name: content for name, content in files if not name.startswith(any_order)}
 
 
 @pytest.fixture(scope="module")
@@ -223,30 +220,29 @@ DAMAGES = {
 CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"lengths.npy": 7}', DEEP)
 
 
-@pytest.mark.parametrize(
-    ("results", "damages", "message"),
-    [
-        ("cache/**/*", [*DAMAGES.values()], "checksum mismatch; rebuilding it"),
-        ("out/aragorn-*.txt", [*DAMAGES.values()], ""),
-        (
-            "cache/*/checksums.json",
-            [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS],
-            "",
-        ),
-    ],
-    ids=["files", "runs", "checksums"],
-)
-def test_damaged_results_are_rebuilt(results, damages, message, complete, copy, caplog):
+RESULTS = {  # files; damages; part of the log
+    "files": ("cache/**/*", [*DAMAGES.values()], "checksum mismatch; rebuilding it"),
+    "runs": ("out/aragorn-*.txt", [*DAMAGES.values()], ""),
+    "checksums": (
+        "cache/*/checksums.json",
+        [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_damaged_results_are_rebuilt(name, complete, copy, caplog):
     """Damage files in turn; delete runs that are intact, so that the cache is read."""
-    for file, damage in zip(
-        sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False
-    ):
-        if file.is_file() and ("checksums" in results or file.name != CHECKSUMS_FILE):
+    results, damages, message = RESULTS[name]
+    files = sorted(copy.directory.glob(results))
+    for file, damage in zip(files, itertools.cycle(damages), strict=False):
+        if file.is_file() and (name == "checksums" or file.name != CHECKSUMS_FILE):
             damage(file)
-    if "checksums" in results:  # read the files
+    if name == "checksums":  # read the files
         for file in copy.cache.glob("ranking-*/*"):
             file.unlink()
-    if not results.startswith("out"):
+    if name != "runs":
         shutil.rmtree(copy.output)
     assert copy.rank() == read_files(complete.output)
     assert copy.read_cache() == complete.read_cache()
@@ -261,20 +257,19 @@ def test_results_of_other_inputs_are_not_used(
         for seed, name in enumerate(("knrm", "gru", "snrm", "sbert")):
             write_tiny_ranker(checkpoints_copy, name, 50 + seed)
     else:
-        file = corpus_with_topics / {"topics": "topics.xml", "corpus": "args-me.json"}[kind]
-        words = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0][
-            "conclusion"
-        ].split()
+        corpus = corpus_with_topics / "args-me.json"
+        file = corpus if kind == "corpus" else corpus_with_topics / "topics.xml"
+        words = json.loads(corpus.read_text())["arguments"][0]["conclusion"].split()
         file.write_text(file.read_text().replace(words[0], words[1]))
-    results = []
     systems = KINDS[: 4 if kind == "checkpoint" else -1]
-    for directory in (copy.directory, tmp_path / "fresh"):
-        ranking = Ranking(directory, corpus_with_topics, checkpoints_copy)
-        shutil.rmtree(ranking.output, ignore_errors=True)
-        results.append(ranking.rank(*systems))
-    assert results[0] == results[1]
+    shutil.rmtree(copy.output)
+    copied, fresh = (
+        Ranking(directory, corpus_with_topics, checkpoints_copy).rank(*systems)
+        for directory in (copy.directory, tmp_path / "fresh")
+    )
+    assert copied == fresh
     old = read_files(complete.output)
-    assert all(results[0][run] != old[run] for run in (f"aragorn-{name}.txt" for name in systems))
+    assert all(copied[run] != old[run] for run in (f"aragorn-{name}.txt" for name in systems))
 
 
 def test_complete_results_are_reused(complete, copy, monkeypatch):

@@ -44,9 +44,8 @@ def test_explain_compares_two_documents(system, flags, call):
         code, single = call("explain", *flags, document)
         assert (code, f"score {score[position]:.6f}: " in single) == (0, True)
         if system == "dirichlet_rm3":  # the score is the sum of the contributions
-            assert sum(values[position] for values in table.values()) == pytest.approx(
-                score[position], abs=1e-4
-            )
+            expected = pytest.approx(score[position], abs=1e-4)
+            assert sum(values[position] for values in table.values()) == expected
     differences = [abs(values[2]) for label, values in table.items() if not label.endswith(" more")]
     assert differences == sorted(differences, reverse=True)
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from aragorn.signals import MESSAGE, SIGNAL_EXIT_CODES
-from tests.conftest import ROOT, argv, read_files
+from tests.conftest import ROOT, argv
 from tests.contract.input_files import touche, write_files
 
 pytestmark = pytest.mark.slow
@@ -62,12 +62,3 @@ def test_signal_exits_cleanly_at_any_time(command, tmp_path, call, signum, delay
         assert len(run.read_text().splitlines()) >= 2
     assert signum == signal.SIGKILL or not list((tmp_path / "out").glob(".*.part"))
     assert call(*command)[0] == 0
-
-
-@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
-def test_rank_runs_without_standard_streams(command, tmp_path, call, closed):
-    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "aragorn", *command]
-    assert subprocess.run(shell, cwd=ROOT, check=False).returncode == 0
-    runs = read_files(tmp_path / "out")
-    assert call(*command, "--overwrite")[0] == 0
-    assert read_files(tmp_path / "out") == runs

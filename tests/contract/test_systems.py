@@ -79,8 +79,8 @@ def write_input_run(retrieval, directory):
     documents = retrieval.dataset.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"
-        for topic_index, qid in enumerate(retrieval.topics["qid"])
-        for rank, docno in enumerate(documents[topic_index :: 40 + topic_index], 1)
+        for row, qid in enumerate(retrieval.topics["qid"])
+        for rank, docno in enumerate(documents[row :: 40 + row], 1)
     ]
     (directory / "run.txt").write_text("".join(lines))
     return directory / "run.txt"
@@ -128,9 +128,8 @@ def test_search_equals_ranking_the_same_topic(name, retrieval, searcher):
         np.testing.assert_allclose(
             scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5
         )
-        assert scores == pytest.approx(
-            [hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5
-        )
+        expected = [hit.explanation.score for hit in answered.hits if hit.explanation]
+        assert scores == pytest.approx(expected, abs=1e-5)
 
 
 def test_input_run_is_reranked_completely(name, reranking):
@@ -138,9 +137,8 @@ def test_input_run_is_reranked_completely(name, reranking):
     listed = reranking.rank(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
-    assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(
-        map(tuple, reranking.input_run[pairs].to_numpy())
-    )
+    expected = sorted(map(tuple, reranking.input_run[pairs].to_numpy()))
+    assert sorted(map(tuple, listed[pairs].to_numpy())) == expected
     if name != "bm25":  # returns the input run
         scores = SYSTEMS[name].stage.score(reranking, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)

@@ -196,9 +196,8 @@ def test_first_steps_have_known_losses_and_metrics(uninterrupted):
     assert {key: metrics[key] for key in ("pool", "rule") if key in metrics} == candidates
     recorded = json.loads(files["provenance.json"])["recipe"].get("validation", {})
     assert {key: recorded[key] for key in recorded if key != "log_all"} == candidates
-    assert (b"100 negatives drawn at random from the collection" in files["README.md"]) == bool(
-        candidates
-    )
+    expected = bool(candidates)
+    assert (b"100 negatives drawn at random from the collection" in files["README.md"]) == expected
 
 
 def test_stopped_runs_resume_with_the_same_bytes(uninterrupted, work, caplog):
@@ -245,9 +244,8 @@ def test_stopped_students_resume_with_the_same_bytes(work):
         train(student, work, "resumed student")
     assert read_files(train(student, work, "resumed student")) == expected
     # all covered
-    assert {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)} == set(
-        list_task_names()
-    )
+    actual = {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)}
+    assert actual == set(list_task_names())
 
 
 # its negatives come from the micro-batch

@@ -65,11 +65,8 @@ def qrels_files(corpus_with_topics, tmp_path):
     lines = [[], []]
     for qid, index in enumerate((0, 200, 400), 1):
         word = arguments[index]["conclusion"].split()[0]
-        docnos = [
-            argument["id"]
-            for argument in arguments
-            if word in argument["premises"][0]["text"].split()
-        ]
+        texts = {argument["id"]: argument["premises"][0]["text"] for argument in arguments}
+        docnos = [docno for docno, text in texts.items() if word in text.split()]
         lines[qid > 1] += [
             f"{qid} 0 {docno} {int(row % 5 == 0)}\n" for row, docno in enumerate(docnos)
         ]

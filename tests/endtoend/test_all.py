@@ -103,10 +103,8 @@ def test_steps_run_side_by_side_after_their_requirements(run, tmp_path, caplog):
     assert failed == ["broken", "ensemble"]
     assert {*events[2:4]} == {("begin", "start"), ("begin", "broken")}  # two processes at a time
     assert events.index(("end", "start")) < events.index(("begin", "network"))
-    assert (
-        f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}: error: dead"
-        in caplog.text
-    )
+    log = tmp_path / "steps" / "broken.log"
+    assert f"broken: failed with exit code 7, log: {log}: error: dead" in caplog.text
     assert "ensemble: skipped, since broken failed" in caplog.text
     assert (tmp_path / "steps" / "broken.log").read_text() == "error: dead\n"
     # the others are finished
@@ -141,9 +139,8 @@ def test_signals_stop_the_processes_of_steps(run, tmp_path):
 def test_steps_that_use_the_device_share_the_gpus(run, tmp_path):
     jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
     assert [event for event, *_ in jobs] == ["begin", "end"] * 4
-    assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {
-        ("5", "--device", "cuda")
-    }
+    expected = {("5", "--device", "cuda")}
+    assert {tuple(words) for event, _, *words in jobs if event == "begin"} == expected
 
 
 @pytest.mark.usefixtures("run")

@@ -82,10 +82,8 @@ def test_arguments_have_conclusions_premises_and_stances(tmp_path):
     dataset = Dataset(Path("irds:aragorn/arguments"))
     assert dataset.topics.to_numpy().tolist() == [list(topic) for topic in TOPICS.items()]
     rows = [[docno, "Zoos should be abolished", PREMISE] for docno in ("Sa-A1", "Sa-A2")]
-    pd.testing.assert_frame_equal(
-        dataset.documents,
-        pd.DataFrame(rows, columns=["docno", "conclusion", "premise"], dtype=object),
-    )
+    expected = pd.DataFrame(rows, columns=["docno", "conclusion", "premise"], dtype=object)
+    pd.testing.assert_frame_equal(dataset.documents, expected)
     with open_cache(None, tmp_path) as cache:
         metadata = open_document_store(dataset, cache).read_metadata(["Sa-A1"])
     assert metadata == {"Sa-A1": ArgumentMetadata("CON", "debateorg")}

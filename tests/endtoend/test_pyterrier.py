@@ -67,18 +67,6 @@ def test_reranker_equals_rerank_with_texts_from_index_or_pipeline(dirichlet):
     assert by_text["score"].tolist() == pytest.approx(hits["score"].tolist(), abs=1e-5)
 
 
-def test_experiment_caches_the_first_stage(dirichlet):
-    candidates = dirichlet % 5
-    top = candidates.transform(QUERIES).groupby("qid").head(1)[["qid", "docno"]]
-    pipelines = [candidates, candidates >> Reranker("knrm", SAMPLE)]
-    measures = [pt.measures.RR, pt.measures.nDCG @ 5]
-    options = {"names": ["dirichlet", "knrm"], "plan": "tree"}
-    table = pt.Experiment(pipelines, QUERIES, top.assign(label=1), measures, **options)
-    results = table.set_index("name")
-    assert results.loc["dirichlet"].tolist() == [1.0, 1.0]
-    assert 0 < results.loc["knrm", "RR"] < 1
-
-
 def test_operators_combine_retrievers(dirichlet):
     bm25 = Retriever("bm25_arguments", SAMPLE)
     hits = (0.5 * dirichlet + bm25).search("Should zoos be abolished?")

@@ -26,9 +26,8 @@ def test_runs_have_the_requested_depth_tag_and_order(rank_all, tmp_path):
     assert out["run.txt"] == out["me-bm25.txt"]  # run.txt is the run of the first --system
     for system in ("bm25", "knrm"):
         lines = [line.split(" ") for line in out[f"me-{system}.txt"].decode().splitlines()]
-        assert [(line[0], line[1], line[3], line[5]) for line in lines] == [
-            (qid, "Q0", rank, f"me-{system}") for qid in "123" for rank in "12"
-        ]
+        expected = [(qid, "Q0", rank, f"me-{system}") for qid in "123" for rank in "12"]
+        assert [(line[0], line[1], line[3], line[5]) for line in lines] == expected
 
 
 @pytest.mark.parametrize(

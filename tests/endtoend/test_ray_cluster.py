@@ -13,15 +13,13 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
-from aragorn.__main__ import main
 from aragorn.cache import Parts
 from aragorn.engine import CPU, Shard, compute_shards, ray_engine
-from aragorn.index import dense
 from aragorn.inference import pair_scoring
 from aragorn.models.ranker import Ranker
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES
-from tests.conftest import ROOT, argv, read_files
+from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS
 from tests.endtoend.slow_shards import compute_slowly
 
@@ -53,30 +51,6 @@ def test_ray_runs_equal_local_runs(nodes, rank_all, tmp_path, monkeypatch):
     assert local == remote == shared
     assert len(local) == len(KINDS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "ray" / "ir-metadata.yml").read_text()
-
-
-def test_ray_index_equals_a_local_index(
-    nodes, corpus_with_topics, all_checkpoints_dir, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(dense, "SHARD_SIZE", 20)
-    systems = [
-        flag for name in ("sbert", "snrm", "deepct_dirichlet") for flag in ("--system", name)
-    ]
-    flags = argv(
-        "-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device cpu", *systems
-    )
-    for name, engine in (
-        ("local", []),
-        ("ray", ["--engine", "ray", "--ray-address", nodes.address]),
-    ):
-        assert main(["index", *flags, "--cache-dir", str(tmp_path / name), *engine]) == 0
-    local, remote = (read_files(tmp_path / name) for name in ("local", "ray"))
-    assert list(local) == list(remote)
-    for name, content in local.items():
-        has_any_order = name.startswith("vectors-")
-        assert content == remote[name] or (
-            has_any_order and sorted(content) == sorted(remote[name])
-        ), name
 
 
 def find_busy_worker(traces):

@@ -64,10 +64,8 @@ def test_home_page_is_served_on_loopback(server, fetch):
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert fetch(method="HEAD")[::2] == (200, "")
     assert 'value="dirichlet" checked' in text
-    assert (
-        f'<a href="?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>'
-        in text
-    )
+    query = QUERY.replace(" ", "+").replace("?", "%3F")
+    assert f'<a href="?q={query}&amp;system=dirichlet&amp;depth=5">{QUERY}</a>' in text
 
 
 def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(fetch):
@@ -101,12 +99,8 @@ def test_other_hosts_methods_and_paths_are_rejected(fetch, server):
         assert (host, *statuses) == (host, 200, 200)
         assert "zoos" in fetch(f"HTTP://{host}{build_url()}")[2]
         assert fetch(f"http://{host}/style.css")[1]["Content-Type"].startswith("text/css")
-    foreign_hosts = [
-        f"evil.example:{port}",
-        f"localhost.evil.example:{port}",
-        "127.0.0.1.evil.example",
-    ]
-    for host in (*foreign_hosts, "x@localhost", ""):
+    hosts = [f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example"]
+    for host in (*hosts, "x@localhost", ""):
         responses = fetch(build_url(), Host=host), fetch(f"http://{host}{build_url()}")
         for status, _, text in responses:
             assert (host, status, "zoos" in text) == (host, 421, False)
@@ -151,10 +145,8 @@ def test_unusual_urls_are_answered_with_clear_messages(path, status, message, fe
 )  # fmt: skip
 def test_queries_are_decoded_as_utf_8_before_latin_1(query, text, server):
     with create_connection(("127.0.0.1", server.server_port)) as connection:
-        connection.sendall(
-            b"GET /?system=bm25&q=%s HTTP/1.0\r\nHost: localhost:%d\r\n\r\n"
-            % (query, server.server_port)
-        )
+        request = b"GET /?system=bm25&q=%s HTTP/1.0\r\nHost: localhost:%d\r\n\r\n"
+        connection.sendall(request % (query, server.server_port))
         response = connection.makefile("rb").read().decode()
     assert f'name="q" value="{text}"' in response
 
@@ -184,10 +176,8 @@ def test_command_serves_until_it_is_stopped(signum, code, message, tmp_path):
         connection.close()
         process.send_signal(signum)
         errors = process.communicate(timeout=10)[1]
-        assert (process.returncode, errors.splitlines(keepends=True)[-1].startswith(message)) == (
-            code,
-            True,
-        )
+        assert process.returncode == code
+        assert errors.splitlines()[-1].startswith(message)
         assert list(tmp_path.iterdir()) == []  # temporary files have been removed
     finally:
         process.kill()

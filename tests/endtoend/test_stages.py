@@ -138,9 +138,8 @@ def test_debate_means_match_hand_computed_values(make_retrieval, directory):
     assert scores.nunique() < retrieved.nunique()
     # not retrieved, unlike another argument of its debate
     pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})
-    assert DEBATES.score(retrieval, pairs).tolist() == pytest.approx(
-        [retrieved[RETRIEVED] / 2], abs=1e-9
-    )
+    actual = DEBATES.score(retrieval, pairs).tolist()
+    assert actual == pytest.approx([retrieved[RETRIEVED] / 2], abs=1e-9)
     assert DEBATES.score(retrieval, pairs.iloc[:0]).shape == (0,)
     for docno, members in (("Sa-A2", DEBATE), ("mine-1", ["mine-1"])):
         explanation = DEBATES.explain(make_retrieval(directory, qid="1"), "1", docno)
@@ -158,9 +157,8 @@ def test_debate_mean_uses_only_top_documents(make_retrieval, make_input):
     is_top = {docno: retrieved.index.get_loc(docno) < CLUSTER_DEPTH for docno in DEBATE}
     # the term is so frequent that its weight is negative
     assert is_top == {"Sa-A1": False, "Sa-A2": True, "Sa-A3": True}
-    assert scores[["Sa-A2", "Sa-A3"]].tolist() == pytest.approx(
-        [retrieved[["Sa-A2", "Sa-A3"]].mean()] * 2, abs=1e-9
-    )
+    expected = [retrieved[["Sa-A2", "Sa-A3"]].mean()] * 2
+    assert scores[["Sa-A2", "Sa-A3"]].tolist() == pytest.approx(expected, abs=1e-9)
     assert scores["Sa-A1"] == pytest.approx(retrieved[DEBATE].mean(), abs=1e-9)
 
 

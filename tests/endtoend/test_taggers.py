@@ -240,11 +240,10 @@ def test_prepare_passages_labels_words_and_counts(make_input, tmp_path, capsys):
     premises = [long, f"{long} http://example.org/zoos", unrelated, "golf is too short"]
     contexts = [{"topic": "Should cages exist?"}, {"discussionTitle": "Golf"}, {}, {}]
     conclusions = ["Zoos are cruel", "Zoos are cruel", "Golf", "Golf"]
+    rows = enumerate(zip(conclusions, premises, contexts, strict=True), 1)
     arguments = [
         make_argument(f"a{n}", conclusion, premise) | {"context": context}
-        for n, (conclusion, premise, context) in enumerate(
-            zip(conclusions, premises, contexts, strict=True), 1
-        )
+        for n, (conclusion, premise, context) in rows
     ]
     qrels, run, work = (tmp_path / name for name in ("qrels", "run.txt", "work"))
     qrels.write_text("1 0 a2 1\n1 0 elsewhere 0\n")

@@ -7,6 +7,7 @@ import pytest
 
 from aragorn.__main__ import main as aragorn
 from aragorn_training.__main__ import main as training
+from tests.conftest import make_argument
 
 CONTROLS = "\x1b[31m \x07\x08 \u202e\u2066 \x9b31m \u2028 \x85 \r"
 PREMISE = f"zoos should be abolished because animals suffer {CONTROLS} in cages and children learn nothing"
@@ -16,14 +17,8 @@ PREMISE = f"zoos should be abolished because animals suffer {CONTROLS} in cages 
 def hostile_input(tmp_path_factory):
     """Directory with texts that have control characters, runs of two systems and judgments."""
     directory = tmp_path_factory.mktemp("input")
-    arguments = [
-        {
-            "id": name,
-            "conclusion": f"Zoos {CONTROLS} should be abolished",
-            "premises": [{"text": PREMISE, "stance": "PRO"}],
-        }
-        for name in ("a1", "a2", "a3")
-    ]
+    conclusion = f"Zoos {CONTROLS} should be abolished"
+    arguments = [make_argument(name, conclusion, PREMISE) for name in ("a1", "a2", "a3")]
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     title = "Should zoos \u202e\u2066\x85 be abolished?"
     (directory / "topics.xml").write_text(
@@ -60,19 +55,3 @@ def test_report_shows_no_control_character(hostile_input, tmp_path):
     text = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)  # the library of the charts
     check_text(text)
     assert "\ufffd[31m" in text
-
-
-@pytest.mark.parametrize("verb", ["evaluate", "compare", "overlap"])
-def test_tables_show_no_control_character(verb, tmp_path, capsys):
-    for name in ("t-x\x1b[31m\n\u202e.txt", "t-y\x9b.txt"):
-        (tmp_path / name).write_text("1 Q0 a1 1 2 t\n1 Q0 a2 2 1 t\n")
-    qrels = tmp_path / "sample.qrels"
-    qrels.write_text("1 0 a1 2\n1 0 a2 0\n")
-    runs = [str(path) for path in sorted(tmp_path.glob("t-*"))]
-    arguments = {
-        "evaluate": ["--qrels", str(qrels), *runs],
-        "compare": runs,
-        "overlap": [str(tmp_path)],
-    }[verb]
-    assert training([verb, *arguments]) == 0
-    check_text(capsys.readouterr().out)

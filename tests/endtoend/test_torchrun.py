@@ -63,10 +63,8 @@ def read_log(directory):
 
 @pytest.mark.slow
 def test_two_killed_processes_resume_and_equal_one_process(fit, tmp_path):
-    torchrun = argv(
-        sys.executable,
-        "-m torch.distributed.run --standalone --nproc-per-node 2 -m aragorn_training",
-    )
+    torchrun = argv(sys.executable, "-m torch.distributed.run --standalone --nproc-per-node 2")
+    torchrun += argv("-m aragorn_training")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [*torchrun, *fit("whole")]
     done = run_process(command, env=environment, cwd=tmp_path)
@@ -95,7 +93,6 @@ def test_two_killed_processes_resume_and_equal_one_process(fit, tmp_path):
             item.process.join(120)
     assert [item.returncode for item in processes] == [0, 0]
     assert "Resuming at step" in (tmp_path / "resumed.log").read_text()
-    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(
-        tmp_path / "whole" / "checkpoints"
-    )
+    expected = read_files(tmp_path / "whole" / "checkpoints")
+    assert read_files(tmp_path / "killed" / "checkpoints") == expected
     assert read_log(tmp_path / "killed") == pair

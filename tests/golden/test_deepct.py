@@ -41,11 +41,8 @@ def network():
     weights, inputs, expected = load("deepct")
     bert = json.loads((DATA / "deepct" / "arrays.json").read_text())["meta"]["bert_config"]
     deepct = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, pieces=LENGTH - 2)).double().eval()
-    state = {
-        f"encoder.{name}": value
-        for name, value in weights.items()
-        if name.startswith("bert.") and "pooler" not in name
-    }
+    bert_weights = {name: value for name, value in weights.items() if name.startswith("bert.")}
+    state = {f"encoder.{name}": bert_weights[name] for name in bert_weights if "pooler" not in name}
     deepct.load_state_dict(
         state | {f"linear.{part}": weights[f"term.{part}"] for part in ("weight", "bias")}
     )

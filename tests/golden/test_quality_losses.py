@@ -78,7 +78,6 @@ def test_list_mle_averages_orders_of_ties(case):
         assert lowest[row] - slack <= losses.min()
         assert losses.max() <= highest[row] + slack
         spread = float(highest[row] - lowest[row])
-        assert losses.mean().item() == pytest.approx(
-            mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item())
-        )
+        expected = pytest.approx(mean[row].item(), abs=0.1 * spread + 1e-6 * abs(mean[row].item()))
+        assert losses.mean().item() == expected
         assert spread < 1e-9 * highest[row] or losses.unique().numel() > 1

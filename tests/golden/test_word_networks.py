@@ -104,11 +104,8 @@ def test_gru_scores_and_vectors():
 def test_drmm_scores_and_histograms():
     weights, inputs, expected = load("drmm")
     network = DRMM(DRMM.Config(vocabulary=82, dimensions=16, smoothing=1e-5)).double().eval()
-    state = {
-        "embedding.weight": torch.cat(
-            [torch.zeros(2, 16, dtype=torch.float64), weights["embedding"]]
-        )
-    }
+    empty = torch.zeros(2, 16, dtype=torch.float64)
+    state = {"embedding.weight": torch.cat([empty, weights["embedding"]])}
     for index, name in enumerate(("fc1", "fc2", "fc3")):
         state |= {f"{name}.{part}": weights[f"mlp.{index}.{part}"] for part in ("weight", "bias")}
     network.load_state_dict(state | {"gate.weight": weights["gate.weight"][None]})
@@ -170,11 +167,8 @@ def build_snrm(name, *, padded=False):
         vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded
     )
     network = SNRM(config).double().eval()
-    state = {
-        "embedding.weight": torch.cat(
-            [torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]]
-        )
-    }
+    empty = torch.zeros(2, 8, dtype=torch.float64)
+    state = {"embedding.weight": torch.cat([empty, weights["embedding"]])}
     # out, in, width
     state |= {
         f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)

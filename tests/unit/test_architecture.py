@@ -29,8 +29,8 @@ aragorn_training's commands
 """
 LAYER_BY_PACKAGE = {
     package: layer
-    for layer, packages in enumerate(LAYERS.strip().splitlines())
-    for package in packages.split(", ")
+    for layer, line in enumerate(LAYERS.strip().splitlines())
+    for package in line.split(", ")
 }
 STORAGE = {"cache", "versions"}  # modules in the layer of the package storage
 # or front ends
@@ -123,17 +123,11 @@ def test_modules_have_no_import_cycle():
 
 
 def test_libraries_are_imported_in_their_places():
-    imports = {
-        (get_path(file).as_posix(), name.split(".")[0])
-        for file in FILES
-        for name in list_imports(file)
-    }
+    pairs = ((get_path(file).as_posix(), name) for file in FILES for name in list_imports(file))
+    imports = {(path, name.split(".")[0]) for path, name in pairs}
     assert {library for _, library in imports} >= set(IMPORTERS)
-    assert [
-        (path, library)
-        for path, library in imports
-        if not path.startswith(IMPORTERS.get(library, ""))
-    ] == []
+    wrong = [pair for pair in imports if not pair[0].startswith(IMPORTERS.get(pair[1], ""))]
+    assert wrong == []
     rankers = {
         (path, library) for path, library in imports if path.startswith("aragorn/models/rankers/")
     }

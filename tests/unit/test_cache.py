@@ -31,11 +31,8 @@ def read_all(cache, build):
         build()
 
     directory = cache.directory("files", "key", fill)
-    return [
-        cache.get_or_build("payload", "key", build),
-        (directory / "b").read_bytes(),
-        cache.parts("parts", "key").get_or_build("0", build),
-    ]
+    part = cache.parts("parts", "key").get_or_build("0", build)
+    return [cache.get_or_build("payload", "key", build), (directory / "b").read_bytes(), part]
 
 
 CONTENTS = [b"content", b"second file", b"content"]
@@ -79,48 +76,32 @@ def test_arrays_keep_their_type(tmp_path):
         assert (array.dtype, array.tolist()) == (np.float16, [0, 1, 2])
 
 
-def truncate(file):
-    file.write_bytes(file.read_bytes()[:-1])
-
-
 def flip(file):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
 
 
-def empty(file):
-    file.write_bytes(b"")
-
-
-def replace_by_directory(file):
-    file.unlink()
-    (file / "foreign").mkdir(parents=True)
-
-
-def replace_by_fifo(file):
-    file.unlink()
-    os.mkfifo(file)
-
-
 def link(file):
     """Replace a file by a link to a copy of it."""
-    target = file.parent.parent.parent / f"target-{file.name}"
-    target.write_bytes(file.read_bytes())
-    file.unlink()
+    target = file.rename(file.parent.parent.parent / f"target-{file.name}")
     file.symlink_to(target)
 
 
-def forbid_reading(file):
-    file.chmod(0)
+DAMAGES = {
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "a bit": flip,
+    "empty": lambda file: file.write_bytes(b""),
+    "a directory": lambda file: (file.unlink(), (file / "foreign").mkdir(parents=True)),
+    "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
+    "a link": link,
+    "unreadable": lambda file: file.chmod(0),
+}
 
 
-DAMAGES = [truncate, flip, empty, replace_by_directory, replace_by_fifo, link, forbid_reading]
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_files_are_rebuilt_with_a_warning(damage, tmp_path, caplog):
-    if damage is forbid_reading and is_root:
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_files_are_rebuilt_with_a_warning(name, tmp_path, caplog):
+    if name == "unreadable" and is_root:
         pytest.skip("root reads all files")
     directory = tmp_path / "deep" / "cache"
     directory.mkdir(parents=True)
@@ -129,7 +110,7 @@ def test_damaged_files_are_rebuilt_with_a_warning(damage, tmp_path, caplog):
     assert len(files) == 5
     for file in files:
         content = file.read_bytes()
-        damage(file)
+        DAMAGES[name](file)
         caplog.clear()
         build = Builder()
         assert read_all(Cache(directory), build) == CONTENTS
@@ -179,9 +160,8 @@ def test_file_instead_of_a_folder_is_replaced(tmp_path):
     cache = Cache(tmp_path)
     cache.parts("parts", "key").path.write_text("foreign")
     build = Builder()
-    assert [cache.parts("parts", "key").get_or_build("0", build) for _ in range(2)] == [
-        b"content"
-    ] * 2
+    expected = [b"content"] * 2
+    assert [cache.parts("parts", "key").get_or_build("0", build) for _ in range(2)] == expected
     assert build.calls == 1
 
 

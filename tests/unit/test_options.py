@@ -104,6 +104,5 @@ main(sys.argv[1:])
     command = [sys.executable, "-c", script, *verb.split(), "--help"]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     packages = {*eval(process.stdout.splitlines()[-1])} - sys.stdlib_module_names
-    assert {name for name in packages if not name.startswith("_")} - {"sitecustomize"} == {
-        "aragorn"
-    }
+    actual = {name for name in packages if not name.startswith("_")} - {"sitecustomize"}
+    assert actual == {"aragorn"}

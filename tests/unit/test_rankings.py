@@ -72,13 +72,8 @@ BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
     ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),
 ])  # fmt: skip
 def test_written_scores_decrease_strictly(scores, written):
-    frame = pd.DataFrame(
-        {
-            "qid": "1",
-            "docno": list("abcde")[: len(scores)],
-            "score": np.array(scores, dtype=np.float32),
-        }
-    )
+    columns = {"qid": "1", "docno": list("abcde")[: len(scores)]}
+    frame = pd.DataFrame(columns | {"score": np.array(scores, dtype=np.float32)})
     rows = [
         line.split(" ") for line in format_run(rank_by_score(frame, TOPICS), "t-x").splitlines()
     ]

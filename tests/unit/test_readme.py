@@ -36,11 +36,8 @@ def read(name):
 
 def find_code_blocks(language):
     """Return the code blocks of all READMEs that are marked with a language, in order."""
-    return [
-        block
-        for name in READMES
-        for block in re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)
-    ]
+    pattern = re.compile(rf"```{language}\n(.*?)```", re.DOTALL)
+    return [block for name in READMES for block in pattern.findall(read(name))]
 
 
 def read_tira_commands():
@@ -114,20 +111,13 @@ def test_locks_pin_all_requirements_with_hashes():
 def test_dockerfile_pins_version_base_and_copied_files():
     dockerfile = read("Dockerfile")
     assert f"ARG VERSION={__version__}\n" in dockerfile
-    assert re.search(
-        r"^ARG BASE=docker\.io/library/python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}$",
-        dockerfile,
-        re.M,
-    )
+    base = r"^ARG BASE=docker\.io/library/python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}$"
+    assert re.search(base, dockerfile, re.M)
     assert f"## {__version__}" in read("CHANGELOG.md")
-    copied = {
-        name
-        for line in re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE)
-        for name in line.split()
-    }
-    assert copied == {
-        line[1:] for line in read(".dockerignore").splitlines() if line.startswith("!")
-    }
+    lines = re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE)
+    copied = {name for line in lines for name in line.split()}
+    expected = {line[1:] for line in read(".dockerignore").splitlines() if line.startswith("!")}
+    assert copied == expected
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
@@ -258,17 +248,11 @@ def test_readme_commands_run(all_checkpoints_dir, tmp_path):
     )
     assert {line.split()[0] for line in lines} >= set(EXCLUDED_PROGRAMS)
     verbs = "check systems explain search prepare fit fuse evaluate compare report overlap"
-    assert [
-        verb
-        for verb in verbs.split()
-        if not any(f" {verb} " in f"{command} " for command in commands)
-    ] == []
-    done = run_process(
-        [sys.executable, "-c", DRIVER],
-        input="\n".join(commands),
-        cwd=copy,
-        env=os.environ | {"PYTHONPATH": build_python_path(copy)},
-    )
+    text = " \n".join(commands) + " "
+    assert [verb for verb in verbs.split() if f" {verb} " not in text] == []
+    command = [sys.executable, "-c", DRIVER]
+    environment = os.environ | {"PYTHONPATH": build_python_path(copy)}
+    done = run_process(command, input="\n".join(commands), cwd=copy, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     expected = {
         *(f"runs/aragorn-{system}.txt" for system in SYSTEMS), "runs/report.html", "runs/tables/significance.csv",

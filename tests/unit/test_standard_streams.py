@@ -18,11 +18,8 @@ PRINTING = ("systems", "--help", *SEARCHES, "evaluate", "tune --help")
 def run(command, tmp_path):
     """Run a command in this process; add the missing arguments of `evaluate`."""
     (tmp_path / "run.txt").write_text(RUN)
-    arguments = (
-        [command, "--qrels", str(QRELS), str(tmp_path / "run.txt")]
-        if command == "evaluate"
-        else command.split()
-    )
+    evaluate = ["evaluate", "--qrels", str(QRELS), str(tmp_path / "run.txt")]
+    arguments = evaluate if command == "evaluate" else command.split()
     try:
         return (training if command.startswith(("evaluate", "tune")) else aragorn)(arguments)
     except SystemExit as error:  # from argparse, or a closed pipe

@@ -74,32 +74,25 @@ def test_errors_of_the_program_keep_their_traceback(error, capsys):
 RANK = ["rank", "--system", "bm25"]
 CASES = {
     "long input": ([*RANK, "-o", "out", "-i", LONG], 3),
-    "long folder": ([*RANK, "-o", "out", "-i", f"{LONG}/a"], 3),
     "long run": ([*RANK, "-o", "out", "-i", INPUT, "--input-run", LONG], 3),
     "long output": ([*RANK, "-o", LONG, "-i", INPUT], 5),
     "long cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", LONG], 5),
     "long checkpoints": ([*RANK, "-o", "out", "-i", INPUT, "--checkpoints", LONG], 4),
-    "long checked run": (["check", "-i", INPUT, "--no-checkpoints", "--run", LONG], 3),
     "long input of search": (["search", "-i", LONG, "zoos"], 3),
     "long member": ([*RANK, "-o", "out", "-i", "long.zip"], 3),
     "loop as input": ([*RANK, "-o", "out", "-i", "loop"], 3),
     "loop as output": ([*RANK, "-o", "loop", "-i", INPUT], 5),
     "loop as cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", "loop"], 5),
-    "loop above the cache": ([*RANK, "-o", "out", "-i", INPUT, "--cache-dir", "loop/a"], 5),
     "loop as checkpoints": (
         ["rank", "--system", "knrm", "-o", "out", "-i", INPUT, "--checkpoints", "loop"],
         4,
     ),
-    "loop as cache of search": (["search", "-i", INPUT, "--cache-dir", "loop", "zoos"], 5),
     "loop as run": ([*RANK, "-o", "linked", "-i", INPUT], 5),
     "deep recipe": (["fit", "deep.toml", "-o", "out", "--work-dir", "work"], 2),
     "deep grid": (["tune", "deep.toml", "-o", "out", "-i", INPUT, "--qrels", "qrels"], 2),
-    "deep fusion": (["fuse", "deep.toml", "-o", "out", "--work-dir", "work"], 2),
     "long recipe": (["fit", f"{LONG}.toml", "-o", "out", "--work-dir", "work"], 2),
-    "long run of evaluate": (["evaluate", "--qrels", "qrels", LONG], 3),
     "long qrels": (["evaluate", "--qrels", LONG, "run.txt"], 3),
     "long runs of overlap": (["overlap", LONG], 3),
-    "loop of overlap": (["overlap", "loop"], 3),
 }
 
 

@@ -43,8 +43,7 @@ def test_scores_equal_rank_bm25():
         expected = reference.get_scores(normalise(query).split())
         assert (index.score_all(query) == expected).all()  # to the last bit
         order = np.argsort(-expected, kind="stable")[:100]
-        assert index.find_top_conclusions(query) == [
-            (i, expected[i]) for i in order if expected[i] > 0
-        ]
+        actual = index.find_top_conclusions(query)
+        assert actual == [(i, expected[i]) for i in order if expected[i] > 0]
         sizes.append(len(index.find_top_conclusions(query)))
     assert (min(sizes), max(sizes)) == (0, 100)

@@ -98,11 +98,8 @@ def test_precision_is_pickled_with_the_checkpoint(precision, tmp_path, monkeypat
     write_tiny_ranker(tmp_path, "sbert", seed=0)
     checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
     unpickled = pickle.loads(pickle.dumps(checkpoint))
-    assert (
-        unpickled.fingerprint
-        == checkpoint.fingerprint
-        == load_checkpoint(tmp_path / "sbert").fingerprint
-    )
+    fingerprint = load_checkpoint(tmp_path / "sbert").fingerprint
+    assert unpickled.fingerprint == checkpoint.fingerprint == fingerprint
     monkeypatch.setattr(
         "aragorn.inference.checkpoint.move_to_device", lambda network, device, precision: precision
     )

@@ -79,9 +79,8 @@ def test_documents_are_loaded_once_for_equal_tokens():
     calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (truncating, ["a"])]
     ids = [tokens.get_premise_token_ids(*call) for call in calls]
     expected = [{"b": [2, 1, 1]}, {"a": [1, 1, 2], "b": [1, 1, 1]}, {"a": [2]}]
-    assert [
-        {docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids
-    ] == expected
+    actual = [{docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids]
+    assert actual == expected
     assert loads == ["b", "a", "a"]  # the last tokeniser shares no tokens
     assert tokens.get_query_token_ids(golf) == {"1": [1, 1], "2": [1]}
 

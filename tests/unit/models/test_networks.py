@@ -25,11 +25,8 @@ SNRM_TEXTS += [[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)]
 
 def build_snrm(hidden=(), *, latent=9, padded=False, length=1.0):
     torch.manual_seed(3)
-    return SNRM(
-        SNRM.Config(
-            vocabulary=12, dimensions=6, latent=latent, hidden=hidden, padded=padded, length=length
-        )
-    ).double()
+    sizes = {"vocabulary": 12, "dimensions": 6, "latent": latent, "hidden": hidden}
+    return SNRM(SNRM.Config(**sizes, padded=padded, length=length)).double()
 
 
 @pytest.mark.parametrize("length", [0.5, 1.0])
@@ -125,11 +122,10 @@ def test_bert_equals_transformers_bit_by_bit(training):
         torch.manual_seed(0)
         bert = build().train(training)
         outputs = [bert(**inputs, attention_mask=mask.tril(length)) for length in (6, 9)]
-        layers = [
-            layer
-            for output in outputs
-            for layer in (output if isinstance(output, tuple) else output.hidden_states)
+        states = [
+            output if isinstance(output, tuple) else output.hidden_states for output in outputs
         ]
+        layers = [layer for output in states for layer in output]
         gradients = torch.autograd.grad(torch.stack(layers).pow(2).sum(), list(bert.parameters()))
         results.append({**dict(bert.named_parameters()), **dict(enumerate([*layers, *gradients]))})
     assert list(results[0]) == list(results[1])

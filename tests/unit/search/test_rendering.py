@@ -107,11 +107,8 @@ def test_lines_fit_the_width_and_keep_all_text(text, coloured, width, system_cou
     rendered = render_systems(*systems, width=width, coloured=coloured)
     lines = [ESCAPES.sub("", line) for line in rendered.split("\n")]
     assert all(cell_len(line) <= width for line in lines)
-    assert all(
-        character.isprintable() or character in "\u200c\u200d"
-        for line in lines
-        for character in line
-    )
+    characters = set("".join(lines)) - {*"\u200c\u200d"}
+    assert all(map(str.isprintable, characters))
     hit = lines[lines.index("  1  PRO  1.5000") + 2 :]  # below the conclusion
     snippet = "".join("".join(hit).partition("portal doc")[0].split())
     if coloured:

@@ -74,15 +74,10 @@ def test_work_directories_of_living_processes_remain(is_fallback, tmp_path, monk
         "    print(cache.path, flush=True); signal.pause()\n"
     )
     system_dir = "/nonexistent" if is_fallback else str(temp_dir)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, system_dir, str(output)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "submission")},
-        )
-        for _ in range(2)
-    ]
+    command = [sys.executable, "-c", code, system_dir, str(output)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "submission")}
+    options = {"stdout": subprocess.PIPE, "text": True, "env": environment}
+    processes = [subprocess.Popen(command, **options) for _ in range(2)]
     try:
         paths = [Path((process.stdout or sys.stdin).readline().strip()) for process in processes]
         assert sorted(parent.iterdir()) == sorted(paths)

@@ -62,10 +62,8 @@ def test_stop_words_are_those_of_2020():
 ], ids=lambda text: text[:12])  # fmt: skip
 @pytest.mark.parametrize("max_tokens", [1, 50, 180])
 def test_tokenise_prefix_equals_prefix_of_all_tokens(text, max_tokens):
-    assert (
-        normalisation.tokenise_prefix(text, max_tokens, normalisation.tokenise_premise)
-        == normalisation.tokenise_premise(text)[:max_tokens]
-    )
+    actual = normalisation.tokenise_prefix(text, max_tokens, normalisation.tokenise_premise)
+    assert actual == normalisation.tokenise_premise(text)[:max_tokens]
 
 
 VARIANTS = {  # variant → normal form

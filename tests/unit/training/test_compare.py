@@ -24,9 +24,8 @@ def test_unrecorded_candidates_differ_from_the_default():
     assert list_recipe_changes(stored, recipe) == expected
     earlier = {"pool": "split", "rule": "least_similar", "log_all": False}
     assert list_recipe_changes(stored, recipe | {"validation": earlier}) == []
-    assert list_recipe_changes(stored | {"validation": settings}, recipe | {"seed": 1}) == [
-        "seed was 0, is now 1"
-    ]
+    actual = list_recipe_changes(stored | {"validation": settings}, recipe | {"seed": 1})
+    assert actual == ["seed was 0, is now 1"]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

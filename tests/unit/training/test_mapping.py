@@ -73,9 +73,8 @@ def test_results_depend_on_key_and_argument(tmp_path):
         function = partial(square_array, tmp_path / "log")
         settings = {"name": "arrays", "key": key, "result_type": np.ndarray}
         arrays = map_cached(function, NUMBERS, tmp_path, **settings)
-        assert [array.tobytes() for array in arrays.values()] == [
-            np.array([value**2, np.nan], np.float32).tobytes() for value in NUMBERS
-        ]
+        expected = [np.array([value**2, np.nan], np.float32).tobytes() for value in NUMBERS]
+        assert [array.tobytes() for array in arrays.values()] == expected
         assert len((tmp_path / "log").read_text().split()) == n_calls
     assert get_default_process_count("cuda") == 1
 

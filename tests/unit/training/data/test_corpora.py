@@ -18,6 +18,7 @@ from aragorn_training.data.corpora import (
     format_credit,
     format_judged_credit,
 )
+from tests.conftest import make_argument
 
 
 def write_corpus(directory, count, mismatches=0):
@@ -28,13 +29,7 @@ def write_corpus(directory, count, mismatches=0):
         premise = f"Premise {index}"
         hashed = (31 * hash_java_string(premise) + hash_java_string(conclusion)) % 2**32
         docno = f"S1234-A{hashed + (index < mismatches):x}"
-        arguments.append(
-            {
-                "id": docno,
-                "conclusion": conclusion,
-                "premises": [{"text": premise, "stance": "PRO"}],
-            }
-        )
+        arguments.append(make_argument(docno, conclusion, premise))
     directory.mkdir()
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return find_corpus_files(directory)

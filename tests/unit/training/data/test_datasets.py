@@ -67,9 +67,8 @@ def test_webis_reader_returns_grades_and_ranks(tmp_path):
     row = ranking[
         (ranking["Topic ID"] == "3") & (ranking["Model"] == "DPH") & (ranking["Rank"] == "5")
     ]
-    assert (
-        table.set_index(["qid", "docno"]).loc[("3", f"7-{row['Argument ID'].item()}"), "DPH"] == 6
-    )
+    actual = table.set_index(["qid", "docno"]).loc[("3", f"7-{row['Argument ID'].item()}"), "DPH"]
+    assert actual == 6
 
 
 TEXTS, TOPICS, RANKING = (
@@ -139,9 +138,8 @@ def test_disjoint_splits_have_published_sizes(task, sizes, published, tmp_path):
         for first, second in combinations(parts, 2) if task != "bws_in" else ():
             assert not {*first["first"], *first["second"]} & {*second["first"], *second["second"]}
         if task == "bws_cross":
-            assert [set(part["topic"]) for part in parts] == [
-                set(topics) for topics in sentence_pairs.CROSS_TOPIC_SPLITS
-            ]
+            actual = [set(part["topic"]) for part in parts]
+            assert actual == [set(topics) for topics in sentence_pairs.CROSS_TOPIC_SPLITS]
     assert sentence_pairs.LOADERS[task](tmp_path, 0).train.equals(
         sentence_pairs.LOADERS[task](tmp_path, 0).train
     )
@@ -165,9 +163,8 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
     (data / IBM.folder).rmdir()
     write_quality(data)
     assert main(command) == 0
-    assert quality.load_source_hashes(work, "ukp") == {
-        file.name: sha256_file(file) for file in UKP.list_files(data)
-    }
+    expected = {file.name: sha256_file(file) for file in UKP.list_files(data)}
+    assert quality.load_source_hashes(work, "ukp") == expected
     for name, (rows, lists, debates) in {
         "ukp": (160, 32, 16),
         "ibm": (88, 22, 11),

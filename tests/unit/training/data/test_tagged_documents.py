@@ -80,9 +80,8 @@ def test_split_keeps_train_and_test_documents_apart(count, sizes):
     assert len(set().union(*parts)) == count
     assert split_documents(documents, 0) == split
     assert any(split_documents(documents, seed).test != split.test for seed in range(1, 9))
-    assert [len(part) for part in ((split + split).train, (split + split).test)] == [
-        2 * size for size in sizes
-    ]
+    expected = [2 * size for size in sizes]
+    assert [len(part) for part in ((split + split).train, (split + split).test)] == expected
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are missing")
@@ -112,11 +111,9 @@ def test_matching_words_equal_those_of_hollatz_table_3_3(passage, reference, exp
 
 
 def test_metrics_match_hand_computed_values():
-    passages = [
-        LabelledWords(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0])),
-        LabelledWords(["d", "e"], np.array([0.0, 0])),
-        LabelledWords(["f", "g", "h"], np.array([1.0, 0, 1])),
-    ]
+    passages = [LabelledWords(["a", "b", "a", "c"], np.array([1.0, 0, 1, 0]))]
+    passages.append(LabelledWords(["d", "e"], np.array([0.0, 0])))
+    passages.append(LabelledWords(["f", "g", "h"], np.array([1.0, 0, 1])))
     weights = [np.array([0.0, 0.5, 0.5, 0.1]), np.array([0.0, 0.0]), np.array([0.9, 0.95, 0.2])]
     # First passage: a ties with b and precedes it: 1. Third: g f h, precision 1/2 and 2/3.
     squares = 1 + 0.25 + 0.25 + 0.01 + 0.01 + 0.9025 + 0.64

@@ -11,11 +11,8 @@ from tests.conftest import assert_runs, format_run_lines
 
 def make_run(rankings, **scores):
     """Build a run of one-letter documents; scores are 10 - rank or those in `scores`."""
-    rows = [
-        (qid, docno, scores.get(docno, 10.0 - rank))
-        for qid, docnos in rankings.items()
-        for rank, docno in enumerate(docnos, 1)
-    ]
+    ranked = ((qid, *item) for qid, docnos in rankings.items() for item in enumerate(docnos, 1))
+    rows = [(qid, docno, scores.get(docno, 10.0 - rank)) for qid, rank, docno in ranked]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"])
 
 

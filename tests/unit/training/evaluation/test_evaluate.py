@@ -63,9 +63,8 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path):
     assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
     assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document in the top five
     means = result.mean()
-    assert means[[JUDGED_ONLY, TOUCHE]].tolist() == pytest.approx(
-        [expected[JUDGED_ONLY] / 3, expected[TOUCHE]]
-    )
+    actual = means[[JUDGED_ONLY, TOUCHE]].tolist()
+    assert actual == pytest.approx([expected[JUDGED_ONLY] / 3, expected[TOUCHE]])
     # no judged topic
     assert (evaluate_run(run.assign(qid="7"), qrels).drop(columns=TOUCHE) == 0).all(axis=None)
 
@@ -102,14 +101,8 @@ def score_with_trectools(run, qrels):
     documents.run_data = pd.DataFrame(
         {"query": run["qid"].astype(int), "q0": "Q0", "docid": run["docno"].map(ids), "system": "t"}
     ).assign(rank=run.groupby("qid").cumcount() + 1, score=0.0)
-    judgments.qrels_data = pd.DataFrame(
-        {
-            "query": qrels["qid"].astype(int),
-            "q0": "0",
-            "docid": qrels["docno"].map(ids),
-            "rel": qrels["rel"],
-        }
-    )
+    columns = {"query": qrels["qid"].astype(int), "q0": "0", "docid": qrels["docno"].map(ids)}
+    judgments.qrels_data = pd.DataFrame(columns | {"rel": qrels["rel"]})
     return TrecEval(documents, judgments)
 
 

@@ -46,9 +46,8 @@ def test_latent_terms_are_rarity_weighted_cosines():
     assert cosines.max() == pytest.approx(1, abs=0.01)
     vectors = encode_words(build_network(ClusterInitialisation(0.5, 1.0)))
     rarity = np.log(np.arange(2, 22)) / np.log(21)
-    np.testing.assert_allclose(
-        vectors, np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6
-    )
+    expected = np.maximum(cosines - 0.5, 0) * rarity[:, None]
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
     assert ((vectors > 0).sum(1) == 1).all()  # latent terms are the topics of words
     terms = vectors.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
@@ -67,11 +66,8 @@ def test_unsuitable_networks_are_refused(ranker, message):
 
 # for each step, the row and the gradient of each lookup
 REPEATED = [[(1, 0.3), (2, -2.0), (1, 0.5)], [(1, 1.0), (3, -0.2)], [(1, -4.0), (4, 2.0)]]
-ROW_STEPS = {
-    "repeated rows": REPEATED,
-    "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]],
-    "small gradients": [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]],
-}
+ROW_STEPS = {"repeated rows": REPEATED, "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]]}
+ROW_STEPS["small gradients"] = [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]]
 
 
 @pytest.mark.parametrize("steps", ROW_STEPS.values(), ids=ROW_STEPS)

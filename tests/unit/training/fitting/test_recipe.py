@@ -134,9 +134,7 @@ def test_schedule_shuffles_each_epoch():
 ])  # fmt: skip
 def test_schedule_has_validations_and_rates(settings, validations, factors):
     plan = build_schedule(**settings)
-    assert [
-        step for step in range(plan.total_steps) if plan.is_validation_step(step)
-    ] == validations
-    assert [
-        plan.get_learning_rate_factor(step) for step in range(plan.total_steps)
-    ] == pytest.approx(factors)
+    actual = [step for step in range(plan.total_steps) if plan.is_validation_step(step)]
+    assert actual == validations
+    expected = pytest.approx(factors)
+    assert [plan.get_learning_rate_factor(step) for step in range(plan.total_steps)] == expected

@@ -41,11 +41,8 @@ def test_stratify_spreads_neighbours_over_all_lists(count, size):
     assert compute_dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
 
 
-RANKED_TOPICS = [
-    ("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]),
-    ("ibm", "a", [2.0, 1.0]),
-    ("ukp", "b", [1.0, 1.0, 1.0]),
-]
+RANKED_TOPICS = [("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0])]
+RANKED_TOPICS.append(("ukp", "b", [1.0, 1.0, 1.0]))
 ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
 
 

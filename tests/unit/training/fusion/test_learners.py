@@ -65,9 +65,8 @@ def test_sample_of_unjudged_documents_depends_on_seed_topic_and_pool():
     first = PAIRS["qid"] == "1"
     shuffled = PAIRS.iloc[order].reset_index(drop=True)
     np.testing.assert_array_equal(learners.label_pairs(shuffled, [JUDGED], settings), labels[order])
-    np.testing.assert_array_equal(
-        learners.label_pairs(PAIRS[first], [JUDGED], settings), labels[first]
-    )
+    expected = labels[first]
+    np.testing.assert_array_equal(learners.label_pairs(PAIRS[first], [JUDGED], settings), expected)
 
 
 FEATURES = ["relevance", "noise 1", "noise 2", "noise 3"]
@@ -115,11 +114,8 @@ def test_ranknet_takes_hand_computed_steps():
         initial = torch.nn.Linear(2, 1, bias=False).weight.detach().double().numpy()[0]
     state = torch.get_rng_state()
     settings = RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0)
-    np.testing.assert_allclose(
-        learners.fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial,
-        [0.1, -0.1],
-        atol=1e-6,
-    )
+    scores = learners.fit_ranknet(examples, settings, 3).score(np.eye(2))
+    np.testing.assert_allclose(scores - initial, [0.1, -0.1], atol=1e-6)
     assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
         learners.fit_ranknet(
@@ -137,10 +133,8 @@ def test_learners_are_deterministic_and_use_fractional_labels(name):
     if name == "lambdamart":  # rows need not be grouped by topic
         order = np.argsort(order % 30, kind="stable")
     arrays = (array[order] for array in (examples.features, examples.labels, examples.topics))
-    np.testing.assert_array_equal(
-        learner(learners.TrainingSet(examples.feature_names, *arrays)).score(examples.features),
-        scores,
-    )
+    actual = learner(learners.TrainingSet(examples.feature_names, *arrays)).score(examples.features)
+    np.testing.assert_array_equal(actual, scores)
 
     # fractional grades are not rounded down
     pool = build_pool(JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0)))
@@ -157,9 +151,8 @@ def test_bootstrap_samples_surround_the_weight():
     assert samples.std() > 0
     assert np.percentile(samples, 2.5) < weights["relevance"] < np.percentile(samples, 97.5)
     # seeded
-    assert [learner(sample).weights["relevance"] for sample in pool.bootstrap(3)] == samples[
-        :3
-    ].tolist()
+    expected = samples[:3].tolist()
+    assert [learner(sample).weights["relevance"] for sample in pool.bootstrap(3)] == expected
     with pytest.raises(TrainingError, match="1 topic with judged documents"):
         build_pool(JUDGMENTS[JUDGMENTS["qid"] == "3"])
 

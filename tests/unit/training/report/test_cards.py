@@ -36,12 +36,8 @@ def render_shipped_card(name, text):
         return render_card("network", **values, data=data, description=description)
     if name in GRIDS:
         formula = msgspec.convert(read_json(directory / CONFIG), LexicalParameters).describe()
-        values |= {
-            "name": name,
-            "formula": formula,
-            "data": format_judged_credit(ARGS_ME),
-            "evaluations": (CROSS_VALIDATED, IN_SAMPLE),
-        }
+        values |= {"name": name, "formula": formula, "data": format_judged_credit(ARGS_ME)}
+        values["evaluations"] = (CROSS_VALIDATED, IN_SAMPLE)
         return render_card("grid", **values, measures=SELECTION_MEASURES)
     model = msgspec.convert(read_json(directory / CONFIG), WeightedSum)
     tables = (pd.read_csv(RESULTS / f"fusion_{table}.csv") for table in ("weights", "learners"))

@@ -112,11 +112,8 @@ def test_n_of_each_mean_follows_from_the_result_files(figures):
         share = (both["mean"] - second["mean"]) / (first["mean"] - second["mean"])
         is_clear = (first["mean"] - second["mean"]).abs() > 0.01
         assert (share - first["n"] / both["n"])[is_clear].abs().max() < 2e-4
-    topics = (
-        pd.read_csv(RESULTS / "systems_per_topic.csv")
-        .groupby(["system", "year", "protocol"])["nDCG@5-touche"]
-        .count()
-    )
+    topics = pd.read_csv(RESULTS / "systems_per_topic.csv")
+    topics = topics.groupby(["system", "year", "protocol"])["nDCG@5-touche"].count()
     systems = pd.read_csv(RESULTS / "systems.csv").query("measure == 'nDCG@5-touche'")
     assert systems.set_index(["system", "year", "protocol"])["n"].to_dict() == topics.to_dict()
     means = figures[figures["ours_file"].str.match("enrichment|systems") & figures["ours"].notna()]

@@ -1,6 +1,5 @@
 """Tests of Augmented SBERT: networks, pairs, retrieval metrics, study and checkpoint."""
 
-import shutil
 from dataclasses import replace
 from itertools import combinations
 
@@ -30,10 +29,9 @@ from aragorn_training.sbert.pairs import (
 from aragorn_training.sbert.students import TEACHER, UNTRAINED, StudentTraining, TrainingVariant
 from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
-from aragorn_training.studies.students import STUDENT_LOSSES, VARIANTS
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
-from tests.conftest import argv, assert_runs, read_files
+from tests.conftest import assert_runs
 from tests.unit.training.conftest import sample_sentence
 
 CPU = "cpu"
@@ -81,9 +79,8 @@ def test_frozen_blocks_neither_train_nor_drop_out(encoder, frozen, trainable, co
         networks.get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states
         for _ in range(2)
     )
-    assert [torch.equal(*states) for states in zip(first, second, strict=True)] == [
-        frozen == 2
-    ] * 3 + [False] * 2
+    expected = [frozen == 2] * 3 + [False] * 2
+    assert [torch.equal(*states) for states in zip(first, second, strict=True)] == expected
     network = networks.build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
     block = networks.get_encoder(network).encoder.layer[-1]
     assert (block.attention.self.dropout.p, block.output.dropout.p) == (0, 0.1)
@@ -249,9 +246,8 @@ def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
     )
     assert labels[2] == pytest.approx(networks.score_pairs(untrained, silver), abs=1e-6)
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
-    assert labels[0] == pytest.approx(
-        networks.score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6
-    )
+    expected = networks.score_pairs(experiment.load_or_train(TEACHER), silver)
+    assert labels[0] == pytest.approx(expected, abs=1e-6)
     assert len(silver) == 30
     training_pairs = experiment._build_setup(TrainingVariant("cosine", "gold and silver")).pairs
     assert training_pairs[["first", "second", "label"]].equals(
@@ -261,25 +257,6 @@ def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
     changed = [build_experiment(work_dir, recipe, **change) for change in changes]
     experiments = [experiment, fine_tuned, zero_shot, *changed]
     assert len({part.cache_key for part in experiments}) == 6
-
-
-@pytest.mark.slow
-def test_study_reuses_cached_results_and_weights(work_dir, recipe_file, tmp_path):
-    def run(name):
-        flags = argv("--work-dir", work_dir, "--recipe", recipe_file, "--device cpu")
-        flags += argv("-o", tmp_path / f"{name}.csv")
-        assert main(["study", "students", *flags]) == 0
-        return pd.read_csv(tmp_path / f"{name}.csv", keep_default_na=False)
-
-    table = run("table")
-    variants = [[network.loss or "", network.pairs] for network in VARIANTS]
-    assert table[["loss", "training_pairs"]].to_numpy().tolist() == variants
-    assert table["n_pairs"].tolist() == [0, 40, 40, 40, 40, 30, 30, 30, 70, 70, 70]
-    assert table.loc[table["loss"].isin(STUDENT_LOSSES), "nDCG@10"].nunique() > 5
-    shutil.rmtree(work_dir / "students-results")
-    weights = read_files(work_dir / "students")
-    assert run("again").drop(columns="seconds").equals(table.drop(columns="seconds"))
-    assert read_files(work_dir / "students") == weights
 
 
 def test_fit_saves_the_student_as_a_checkpoint(work_dir, recipe_file, tmp_path):

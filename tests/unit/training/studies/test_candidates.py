@@ -48,9 +48,8 @@ def test_sample_has_known_values_with_each_pool_and_rule(tmp_path):
 
 
 def test_unknown_scorers_are_refused(prepared_work_dir, capsys):
-    assert (
-        main(["study", "candidates", "--scorer", "knmr", "--work-dir", str(prepared_work_dir)]) == 2
-    )
+    actual = main(["study", "candidates", "--scorer", "knmr", "--work-dir", str(prepared_work_dir)])
+    assert actual == 2
     assert "unknown scorer 'knmr'; did you mean 'knrm'" in capsys.readouterr().err
 
 

@@ -21,8 +21,13 @@ NDCG_TOPIC_1 = (2 + 1 / log2(3)) / (2 + 1 / log2(3) + 1 / 2)
 def write_system_values(directory, systems=VALUES, qids=("1", "2")):
     """Write systems_per_topic.csv of 2021, with equal values of all measures."""
     rows = [
-        {"system": system, "protocol": "held-out", "year": 2021, "qid": qid}
-        | dict.fromkeys(MEASURES, value)
+        {
+            "system": system,
+            "protocol": "held-out",
+            "year": 2021,
+            "qid": qid,
+            **dict.fromkeys(MEASURES, value),
+        }
         for system in systems
         for qid, value in zip(qids, VALUES[system], strict=True)
     ]
@@ -50,11 +55,8 @@ def test_runs_are_compared_with_systems_on_all_and_on_complete_topics(study, tmp
         for name in names
     )
     [row] = means.to_dict("records")
-    assert (row["system"], row["family"], row["protocol"]) == (
-        "winner",
-        "official run",
-        "submitted",
-    )
+    expected = ("winner", "official run", "submitted")
+    assert (row["system"], row["family"], row["protocol"]) == expected
     assert (row["n"], row["mean"]) == (2, pytest.approx((NDCG_TOPIC_1 + 1) / 2, abs=1e-6))
     differences = {"dirichlet": NDCG_TOPIC_1 - 0.5 + 0.5, "fusion": NDCG_TOPIC_1 - 1 + 0.5}
     assert tests.set_index("baseline")["difference"].to_dict() == {
@@ -108,6 +110,5 @@ def test_stored_tables_are_those_of_the_stored_topics():
     tables = tabulate_results("2021", systems, runs, protocols, complete_topics)
     for name, table in tables.items():
         stored = pd.read_csv(RESULTS / f"{name}.csv", dtype=types)
-        pd.testing.assert_frame_equal(
-            stored, table.reset_index(drop=True), rtol=0, atol=1.1e-6, check_dtype=False
-        )
+        expected = table.reset_index(drop=True)
+        pd.testing.assert_frame_equal(stored, expected, rtol=0, atol=1.1e-6, check_dtype=False)

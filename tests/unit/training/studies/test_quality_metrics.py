@@ -41,9 +41,8 @@ def test_many_ranks_do_not_overflow():
     values = metrics.evaluate_by_topic(
         build_table(list(range(1100)), [1 + n % 7 for n in range(1100)]), np.arange(1100.0)
     )
-    assert values[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].iloc[
-        0
-    ].tolist() == pytest.approx([1] * 6)
+    expected = pytest.approx([1] * 6)
+    assert values[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].iloc[0].tolist() == expected
 
 
 def test_partial_spearman_controls_for_length():
@@ -56,9 +55,8 @@ def test_partial_spearman_controls_for_length():
         (1 - labels_length**2) * (1 - scores_length**2)
     )
     assert metrics.partial_spearman(labels, scores, length) == pytest.approx(expected, abs=1e-6)
-    assert metrics.partial_spearman(labels, scores, np.ones(20)) == pytest.approx(
-        spearman, abs=1e-6
-    )
+    actual = metrics.partial_spearman(labels, scores, np.ones(20))
+    assert actual == pytest.approx(spearman, abs=1e-6)
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
@@ -75,14 +73,12 @@ def test_length_baseline_has_published_values(data, sizes, correlations):
     assert (arguments.groupby("debate")["topic"].nunique() == 2).all()
     assert arguments["docno"].is_unique
     means = metrics.evaluate_by_topic(arguments, metrics.count_argument_words(arguments)).mean()
-    assert tuple(means[["Pearson", "Spearman", "Kendall"]]) == pytest.approx(
-        correlations, abs=0.001
-    )
+    actual = tuple(means[["Pearson", "Spearman", "Kendall"]])
+    assert actual == pytest.approx(correlations, abs=0.001)
     if data is UKP:
         expected = [0.796, 0.822, 0.837, 0.437, 0.543, 0.594]
-        assert means[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].tolist() == pytest.approx(
-            expected, abs=0.001
-        )
+        actual = means[[*metrics.NDCG_LINEAR, *metrics.NDCG_EXPONENTIAL]].tolist()
+        assert actual == pytest.approx(expected, abs=0.001)
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
@@ -94,6 +90,5 @@ def test_length_correlates_with_quality_in_webis():
     by_topic = metrics.evaluate_by_topic(arguments, metrics.count_argument_words(arguments))[
         "Spearman"
     ]
-    assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx(
-        (0.767, 0.59, 0.87), abs=0.006
-    )
+    expected = (0.767, 0.59, 0.87)
+    assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx(expected, abs=0.006)

@@ -185,9 +185,8 @@ def test_study_tabulates_transfer_and_reranking(run, tmp_path):
             gain_names = [f"Δ {name}" for name in RERANKING_MEASURES]
             assert {*row.index} == {*RERANKING_MEASURES, *gain_names}
             gains = [row[f"Δ {name}"] for name in RERANKING_MEASURES]
-            assert gains == pytest.approx(
-                [row[name] - original[name] for name in RERANKING_MEASURES], abs=2e-4
-            )
+            expected = [row[name] - original[name] for name in RERANKING_MEASURES]
+            assert gains == pytest.approx(expected, abs=2e-4)
 
 
 def test_rows_average_seeds_with_intervals_over_topics():
@@ -211,9 +210,8 @@ def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder, monkeypatch
         replace(recipe, seed=3, network={"topic": False}, task=replace(task, loss="hinge"))
     )
     assert get_key(recipe) != get_key(replace(recipe, task=replace(task, ranks_within="topic")))
-    assert get_key(recipe) != get_key(
-        replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3))
-    )
+    expected = get_key(replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3)))
+    assert get_key(recipe) != expected
 
 
 def test_study_reports_errors(run, tmp_path, monkeypatch, capsys):

@@ -70,12 +70,8 @@ def test_random_pairs_are_all_pairs_within_topics(sentences):
     pairs = sampling.sample_random_pairs(sentences, 10**6, rng(0)).tolist()
     gold = sentences.gold.tolist()
     topics = sentences.topics
-    assert pairs == [
-        [i, j]
-        for i in range(60)
-        for j in range(i + 1, 60)
-        if topics[i] == topics[j] and [i, j] not in gold
-    ]
+    all_pairs = ([i, j] for i in range(60) for j in range(i + 1, 60) if topics[i] == topics[j])
+    assert pairs == [pair for pair in all_pairs if pair not in gold]
 
 
 def sample_labels(seed, mean, n):

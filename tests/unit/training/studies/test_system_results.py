@@ -150,9 +150,8 @@ def test_study_tabulates_both_years(study, tmp_path):
     p = compare_with_baseline(
         {name: table["nDCG@5"] for name, table in values.items()}, "dirichlet"
     ).loc["knrm"]
-    assert [row["n"], row["difference"], row["p"]] == pytest.approx(
-        p[["n_topics", "difference", "p_randomisation"]], abs=1e-6
-    )
+    actual = [row["n"], row["difference"], row["p"]]
+    assert actual == pytest.approx(p[["n_topics", "difference", "p_randomisation"]], abs=1e-6)
     assert row["p_holm"] >= row["p"]
     run = read_run(tmp_path / "runs" / "aragorn-knrm.txt")
     excluded = run.loc[run["rank"] == 1, "docno"]

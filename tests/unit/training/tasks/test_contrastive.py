@@ -65,9 +65,8 @@ def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight, l1_weig
     weak = -(labels * log_softmax(scores)).sum(1).mean()
     l1 = l1_weight * (queries.sum() + premises.sum()) / 4
     expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1
-    assert task.compute_loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(
-        expected, abs=1e-5
-    )
+    actual = task.compute_loss(ranker, np.arange(4), np.arange(4)).item()
+    assert actual == pytest.approx(expected, abs=1e-5)
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing():
@@ -81,9 +80,8 @@ def test_query_log_likelihoods_use_dirichlet_smoothing():
              sum(log(20 * probabilities[word] / (2 + 20)) for word in (2, 3))]  # fmt: skip
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
     constants = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
-    np.testing.assert_allclose(
-        likelihoods, np.array([first, second]) - np.array(constants)[:, None], rtol=0, atol=1e-9
-    )
+    expected = np.array([first, second]) - np.array(constants)[:, None]
+    np.testing.assert_allclose(likelihoods, expected, rtol=0, atol=1e-9)
 
 
 def write_corpus(file, *contexts):
@@ -110,12 +108,8 @@ def test_debate_titles_are_normalised_and_deduplicated(tmp_path):
     assert read_debate_titles([second, first]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
 
 
-TOPICS = [
-    "Should teachers get tenure?",
-    "Is vaping with e-cigarettes safe?",
-    "Should abortion be legal?",
-    "Why?",
-]
+TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?"]
+TOPICS += ["Should abortion be legal?", "Why?"]
 
 
 @pytest.mark.parametrize(("title", "is_similar"), [
@@ -130,6 +124,5 @@ TOPICS = [
     ("whys and wherefores", False),  # stop words only
 ])  # fmt: skip
 def test_titles_similar_to_a_topic_are_excluded(title, is_similar):
-    assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == (
-        [] if is_similar else [title]
-    ) + ["Cats and dogs"]
+    expected = ([] if is_similar else [title]) + ["Cats and dogs"]
+    assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == expected

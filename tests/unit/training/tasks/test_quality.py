@@ -59,11 +59,8 @@ def test_whole_debates_are_held_out(debates, held_out):
 
 
 def test_correlations_are_means_over_topics():
-    rows = [
-        ("ukp", "d", topic, f"{n}", "", float(n))
-        for topic, size in (("a", 4), ("b", 2))
-        for n in range(size)
-    ]
+    names = ["a"] * 4 + ["b"] * 2
+    rows = [("ukp", "d", name, f"{n}", "", float(n % 4)) for n, name in enumerate(names)]
     table = pd.DataFrame(rows, columns=COLUMNS)
     correlations = average_correlations(table, np.array([1.0, 2, 3, 4, 5, 0]))
     assert correlations == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}

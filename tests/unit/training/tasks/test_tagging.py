@@ -66,9 +66,8 @@ def test_predicted_tags_are_in_the_order_of_passages():
     passages = [passage for text in texts for passage in READER.split(text)]
     predicted = predict_tags(tagger, passages)
     assert [len(tags) for tags in predicted] == [2, 3, 1, 2]
-    assert predicted == [
-        [word.label for word in tagger.annotate([passage])[0]] for passage in passages
-    ]
+    expected = [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
+    assert predicted == expected
 
 
 GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
@@ -97,11 +96,8 @@ MODEL_READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS = 2
 ARE = 3
 CRUEL = 4
-PASSAGES = [
-    passage
-    for text in ("Zoos are what cruel people are", "cruel zoos", "are")
-    for passage in MODEL_READER.split(text)
-]
+MODEL_TEXTS = ("Zoos are what cruel people are", "cruel zoos", "are")
+PASSAGES = [passage for text in MODEL_TEXTS for passage in MODEL_READER.split(text)]
 
 
 def build_model():
@@ -134,6 +130,5 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy():
     loss = model.compute_softmax_loss(
         predicted, targets, sample, (distribution * len(sample)).log()
     )
-    assert loss.item() == pytest.approx(
-        functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02
-    )
+    expected = functional.cross_entropy(model.score_words(predicted), targets).item()
+    assert loss.item() == pytest.approx(expected, abs=0.02)

@@ -56,9 +56,8 @@ def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
     table = tune_quality(SYSTEM.name, qrels, retrieval, output)
     grid = pd.read_csv(output / "grid.csv")
     metrics = json.loads((output / "metrics.json").read_text())
-    assert grid[["depth", "weight"]].to_numpy().tolist() == [
-        [point.depth, point.weight] for point in POINTS
-    ]
+    actual = grid[["depth", "weight"]].to_numpy().tolist()
+    assert actual == [[point.depth, point.weight] for point in POINTS]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
     point = read_config(output, QualityInterpolation)
     original = grid.iloc[RELEVANCE_ONLY]
