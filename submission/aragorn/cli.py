@@ -20,7 +20,7 @@ from aragorn.errors import (
     as_system_errors,
     format_message,
 )
-from aragorn.options import Command, add_arguments, build_options
+from aragorn.options import add_arguments, build_options
 from aragorn.progress import configure_logging, pause_gc
 
 Handler = Callable[[argparse.Namespace], None]
@@ -80,18 +80,19 @@ class _HelpFormatter(argparse.HelpFormatter):
         return f"{text} (default: {str(default).replace('%', '%%')})"
 
 
-def add_commands(parent: "Commands", commands: Mapping[str, Command]) -> None:
-    """Add verbs and their options to a parser."""
-    for name, command in commands.items():
-        parser = parent.add(name, partial(_execute, command), command.description)
-        add_arguments(parser, command.options)
+def add_commands(parent: "Commands", commands: Mapping[str, tuple[str, type[Any]]]) -> None:
+    """Add verbs, given as `module:name` of a function of options, and the type of these."""
+    for name, (function, options) in commands.items():
+        text = (options.__doc__ or "").rstrip(".")
+        parser = parent.add(name, partial(_execute, function, options), text[:1].lower() + text[1:])
+        add_arguments(parser, options)
 
 
-def _execute(command: Command, args: argparse.Namespace) -> None:
-    module, _, name = command.function.partition(":")
+def _execute(path: str, options: type[Any], args: argparse.Namespace) -> None:
+    module, _, name = path.partition(":")
     with pause_gc(freeze=True):
         function = getattr(import_module(module), name)
-    function(build_options(command.options, args))
+    function(build_options(options, args))
 
 
 class Commands:

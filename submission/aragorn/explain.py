@@ -1,5 +1,4 @@
-"""Format the explanation of one or two documents' scores: contributions that sum to the score, and
-their breakdowns."""
+"""Format the explanation of one document's score, or the comparison of two."""
 
 import re
 from collections import defaultdict

@@ -1,5 +1,4 @@
-"""Write ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and
-data of the runs."""
+"""Write ir-metadata.yml (ir-metadata.org), which describes the runs of an output directory."""
 
 import os
 import platform

@@ -9,17 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aragorn.errors import abbreviate
-
-
-class Command(NamedTuple):
-    """A verb: its description, its function `module:name`, and the dataclass of its options."""
-
-    description: str
-    function: str
-    options: type
 
 
 def argument(help: str, *, default: Any = MISSING, metavar: str = "NAME", **settings: Any) -> Any:

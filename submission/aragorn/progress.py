@@ -1,5 +1,4 @@
-"""Configure logging to stderr, report progress (by a bar on a terminal, else by log messages at
-intervals), measure the duration of stages, and pause garbage collection."""
+"""Configure logging, report progress, measure stages, and pause garbage collection."""
 
 import gc
 import logging

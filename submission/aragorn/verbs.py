@@ -10,7 +10,7 @@ from typing import Literal
 
 from aragorn.errors import UsageError, abbreviate
 from aragorn.io import AUTO_ORDER, Order
-from aragorn.options import Command, argument, integer_between, option
+from aragorn.options import argument, integer_between, option
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 
@@ -115,7 +115,7 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOptions, InputOptions):
-    """Options of `rank`."""
+    """Rank documents for all topics and write one TREC run per system."""
 
     output_dir: Path = option(
         Path("runs"),
@@ -176,7 +176,7 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
 
 @dataclass(frozen=True)
 class CheckOptions(CheckpointOptions, InputOptions):
-    """Options of `check`."""
+    """Validate input, checkpoints and runs, and report all errors, without ranking."""
 
     runs: tuple[Path, ...] = option(
         (),
@@ -198,7 +198,7 @@ class CheckOptions(CheckpointOptions, InputOptions):
 
 @dataclass(frozen=True)
 class ExplainOptions(ComputationOptions, CacheOptions, RerankingOptions, InputOptions):
-    """Options of `explain`."""
+    """Decompose a document's score for a topic, or compare two documents."""
 
     system: str = option(help="system whose score to explain", metavar="NAME")
     qid: str = option(help="topic id", metavar="QID")
@@ -212,7 +212,7 @@ class ExplainOptions(ComputationOptions, CacheOptions, RerankingOptions, InputOp
 
 @dataclass(frozen=True)
 class QueryOptions(ComputationOptions, CacheOptions, InputOptions):
-    """Options of `search`."""
+    """Search with one query, at a prompt, or on a web page."""
 
     query: str | None = argument(
         "query text (default: read queries at a prompt; Ctrl-D quits)",
@@ -251,7 +251,7 @@ class QueryOptions(ComputationOptions, CacheOptions, InputOptions):
 
 @dataclass(frozen=True)
 class IndexOptions(EngineOptions, ComputationOptions, InputOptions):
-    """Options of `index`."""
+    """Build the indexes and vectors of a collection in advance, so that queries are fast."""
 
     cache_dir: Path = option(
         help="cache for indexes; an interrupted build resumes from it", metavar="DIR"
@@ -263,14 +263,14 @@ class IndexOptions(EngineOptions, ComputationOptions, InputOptions):
 
 @dataclass(frozen=True)
 class SystemsOptions(CheckpointOptions):
-    """Options of `systems`."""
+    """List systems with availability and description."""
 
     json: bool = option(False, help="print one JSON object per system")
 
 
 @dataclass(frozen=True)
 class CacheDirectoryOptions:
-    """Options of `cache`."""
+    """List the results in a cache directory, or remove unused ones."""
 
     directory: Path = argument("directory of --cache-dir", metavar="DIR")
     prune: int | None = option(
@@ -278,40 +278,13 @@ class CacheDirectoryOptions:
     )
 
 
+# functions, imported after parsing, and their options, whose docstrings describe the verbs
 COMMANDS = {
-    "rank": Command(
-        "rank documents for all topics and write one TREC run per system",
-        "aragorn.rank:rank",
-        RankOptions,
-    ),
-    "check": Command(
-        "validate input, checkpoints and runs, and report all errors, without ranking",
-        "aragorn.check:check",
-        CheckOptions,
-    ),
-    "explain": Command(
-        "decompose a document's score for a topic, or compare two documents",
-        "aragorn.commands:explain",
-        ExplainOptions,
-    ),
-    "search": Command(
-        "search with one query, at a prompt, or on a web page",
-        "aragorn.search.cli:search",
-        QueryOptions,
-    ),
-    "index": Command(
-        "build the indexes and vectors of a collection in advance, so that queries are fast",
-        "aragorn.search.indexing:index",
-        IndexOptions,
-    ),
-    "systems": Command(
-        "list systems with availability and description",
-        "aragorn.commands:list_systems",
-        SystemsOptions,
-    ),
-    "cache": Command(
-        "list the results in a cache directory, or remove unused ones",
-        "aragorn.commands:show_cache",
-        CacheDirectoryOptions,
-    ),
+    "rank": ("aragorn.rank:rank", RankOptions),
+    "check": ("aragorn.check:check", CheckOptions),
+    "explain": ("aragorn.commands:explain", ExplainOptions),
+    "search": ("aragorn.search.cli:search", QueryOptions),
+    "index": ("aragorn.search.indexing:index", IndexOptions),
+    "systems": ("aragorn.commands:list_systems", SystemsOptions),
+    "cache": ("aragorn.commands:show_cache", CacheDirectoryOptions),
 }

@@ -19,7 +19,7 @@ import torch
 
 from aragorn.__main__ import main
 from aragorn.cache import CHECKSUMS_FILE
-from aragorn.engine import LocalEngine
+from aragorn.engine import Engine
 from tests.conftest import assert_runs, read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
@@ -71,7 +71,7 @@ def fresh(topics_and_corpus, all_checkpoints_dir, tmp_path):
     return Ranking(tmp_path / "fresh", topics_and_corpus, all_checkpoints_dir)
 
 
-class RemoteEngine(LocalEngine):
+class RemoteEngine(Engine):
     """Local engine that pickles shards and results, and completes shards in reverse order."""
 
     def map(self, function, items, device):

@@ -86,8 +86,9 @@ def test_help_lists_all_verbs_with_a_line_each(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for name, command in COMMANDS.items():
-        assert f" {name} {command.description}" in text
+    for name, (_, options) in COMMANDS.items():
+        description = options.__doc__.rstrip(".")
+        assert f" {name} {description[0].lower()}{description[1:]}" in text
     with pytest.raises(SystemExit):
         main(["rank", "--hel"])  # no abbreviations
     assert "unrecognized arguments: --hel" in capsys.readouterr().err

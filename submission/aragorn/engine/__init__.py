@@ -1,12 +1,11 @@
-"""Define engines, and compute results in shards, each kept when it is finished, so that an interrupted
-execution can resume."""
+"""Define engines, and compute results in shards, which an interrupted execution keeps."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from aragorn.cache import Parts
 from aragorn.progress import track_weighted
@@ -18,37 +17,16 @@ CPU = "cpu"
 GPU_DRIVER_FILES = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
 
-class Engine(Protocol):
-    """Applies a function to inputs on one or more workers, in this process or on a cluster.
+class Engine:
+    """Applies functions to inputs: here one after another, in subclasses on several workers.
 
     Callers partition the work independently of the engine, so that results are bit-identical for
     any worker count.
     """
 
-    description: str  # name and resources, for logs and metadata
+    description = "local"  # name and resources, for logs and metadata
     # whether workers read and write the cache directory; otherwise the driver transfers inputs and
     # results
-    shares_cache: bool
-
-    @property
-    def has_gpu(self) -> bool: ...
-
-    def count_workers(self, device: str) -> int:
-        """Return the number of workers, at least 1; each occupies a GPU or a CPU core."""
-
-    def map(
-        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield (index, result) of numbered inputs, in any order; exceptions propagate.
-
-        `function` is pickled if another process runs it; `items` are consumed lazily.
-        """
-
-
-class LocalEngine(Engine):
-    """An engine that runs one task after another in this process."""
-
-    description = "local"
     shares_cache = False
 
     @property
@@ -61,16 +39,21 @@ class LocalEngine(Engine):
         return torch.cuda.is_available()
 
     def count_workers(self, device: str) -> int:
+        """Return the number of workers, at least 1; each occupies a GPU or a CPU core."""
         return 1
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
     ) -> Iterator[tuple[int, Result]]:
+        """Yield (index, result) of numbered inputs, in any order; exceptions propagate.
+
+        `function` is pickled if another process runs it; `items` are consumed lazily.
+        """
         for index, item in items:
             yield index, function(item)
 
 
-LOCAL_ENGINE = LocalEngine()
+LOCAL_ENGINE = Engine()
 
 
 def run_task(engine: Engine, function: Callable[[Item], Result], item: Item, device: str) -> Result:

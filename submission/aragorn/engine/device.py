@@ -1,5 +1,4 @@
-"""Choose device and precision, and count threads, without importing torch, which is slow, where
-nothing is computed with networks."""
+"""Choose device and precision, and count threads, without importing torch, which is slow."""
 
 import os
 import sys

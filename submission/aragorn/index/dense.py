@@ -1,5 +1,4 @@
-"""Encode texts, each of them once, and find the exact nearest neighbours of queries among their
-float16 vectors."""
+"""Encode texts once each, and find the exact nearest neighbours of queries among their vectors."""
 
 from __future__ import annotations
 

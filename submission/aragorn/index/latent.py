@@ -1,5 +1,4 @@
-"""Index and search documents by the latent terms of SNRM (Zamani et al. 2018, section 3.4; Entezari
-2020, eq. 3.22)."""
+"""Index and search documents by SNRM's latent terms (Zamani et al. 2018, section 3.4)."""
 
 from __future__ import annotations
 
@@ -66,11 +65,9 @@ class LatentIndex:
 def search(
     topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex
 ) -> pd.DataFrame:
-    """Return at most `MAX_DEPTH` documents `qid docno score` with the highest positive scores for
-    each topic `qid query`.
+    """Return at most `MAX_DEPTH` documents `qid docno score` with positive scores per topic.
 
-    Ties go to the first document of the collection. A topic without hits gets an empty ranking and
-    a warning.
+    Ties go to the first document; a topic without hits gets an empty ranking and a warning.
     """
     import torch
 

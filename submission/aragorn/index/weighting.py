@@ -66,8 +66,7 @@ class Dirichlet(
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: Statistics, position: int
     ) -> np.ndarray:
-        """Compute a query term's contribution, w log2(1 + tf / (µ cf / T)), to the scores of the
-        documents that contain it; arguments as in `BM25.score_term`."""
+        """Compute a query term's contribution w log2(1 + tf / (µ cf / T)), as `BM25.score_term`."""
         expected_tf = self.mu * statistics.cf[position] / statistics.total_length
         scores = apply_by_lookup(tf, lambda value: np.log2(1 + value / expected_tf))
         if self.length_norm == "matched":
@@ -75,8 +74,7 @@ class Dirichlet(
         return np.asarray(weight * scores)
 
     def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | float:
-        """Compute the length normalisation (documents,) for query terms with these weights; 0 if
-        `score_term` includes it."""
+        """Compute the length normalisation (documents,), unless `score_term` includes it."""
         if self.length_norm == "matched":
             return 0.0
         return np.asarray(sum(weights) * self._penalise_length(dl))
@@ -90,8 +88,7 @@ Model = BM25 | Dirichlet
 
 
 class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, section
-    2.5.3)."""
+    """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, 2.5.3)."""
 
     # feedback documents
     fb_docs: Annotated[int, Meta(ge=1, le=1000)] = 10
@@ -110,8 +107,7 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def apply_by_lookup(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply an element-wise function to non-negative integers, through a lookup table if that needs
-    fewer evaluations."""
+    """Apply an element-wise function to integers from 0, through a table if that is faster."""
     if len(values) and values.max() < len(values):
         return function(np.arange(values.max() + 1)).take(values)
     return function(values)
@@ -133,8 +129,7 @@ def build_query(terms: Iterable[str]) -> Query:
 
 
 def search(index: InvertedIndex, query: Query, model: Model, depth: int) -> Hits:
-    """Return at most `depth` top documents that contain a query term; ties go to the lower document
-    number."""
+    """Return the `depth` top documents with a query term; ties go to the lower document number."""
     statistics = index.get_statistics(list(query))
     scores = np.zeros(len(index.lengths))
     is_match = np.zeros(len(index.lengths), dtype=bool)
@@ -154,8 +149,7 @@ def search(index: InvertedIndex, query: Query, model: Model, depth: int) -> Hits
 def compute_term_contributions(
     query: Query, model: Model, statistics: Statistics, tf: np.ndarray, dl: np.ndarray
 ) -> np.ndarray:
-    """Compute the contributions (terms, documents) of query terms to document scores; a score is
-    the sum over the terms.
+    """Compute the contributions (terms, documents) of query terms to document scores.
 
     `statistics` and `tf` (terms, documents) are in the order of the query's terms. Documents
     without query terms score 0.

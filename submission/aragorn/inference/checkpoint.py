@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 import safetensors.torch
@@ -130,14 +130,6 @@ class EncoderReference(msgspec.Struct):
     sha256: str
 
 
-class LoadedCheckpoint(Protocol):
-    """Interface of loaded checkpoints: networks, fitted models and tuned parameters."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the hash of everything that affects the checkpoint's output."""
-
-
 @dataclass(frozen=True)
 class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     """A loaded checkpoint of a network, which is in evaluation mode.
@@ -161,9 +153,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     def load(cls, directory: Path) -> Self:
         """Load a checkpoint and verify its probe.
 
-        Raises:
-            CheckpointError: If files are missing, damaged or changed, weights do not fit, or the
-                probe is not reproduced.
+        Raises CheckpointError if files are missing, damaged or changed, weights do not fit, or the
+        probe is not reproduced.
         """
         hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
         with as_checkpoint_errors(directory):
@@ -201,11 +192,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
 
     @classmethod
     def read_network_class(cls, directory: Path) -> type[NetworkT]:
-        """Return the class of a checkpoint's network; load no weights.
-
-        Raises:
-            CheckpointError: If config.json is missing, damaged or names no network.
-        """
+        """Return a network's class; raise CheckpointError if config.json names none."""
         with as_checkpoint_errors(directory):
             name = {cls.name_key: _read_config(directory)[cls.name_key]}
             return cls.find_network_class(msgspec.convert(name, dict[str, str])[cls.name_key])
@@ -218,8 +205,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     @classmethod
     @abstractmethod
     def build(cls, directory: Path, config: Any) -> tuple[NetworkT, TokeniserT]:
-        """Build the network from config.json, and load the tokeniser. Raises an exception if either
-        does not fit."""
+        """Build the network from config.json, and load the tokeniser; both must fit."""
 
     @staticmethod
     @abstractmethod
@@ -227,8 +213,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
 
     def move_network(self, device: str) -> NetworkT:
-        """Move the network to a device, set its encoder's precision for that device, and return the
-        network."""
+        """Move the network to a device, with its encoder's precision there; return it."""
         return move_to_device(self.network, device, self.precision)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
@@ -241,8 +226,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
 def _load_in_worker(
     checkpoint_class: type[CheckpointT], directory: Path, fingerprint: str, precision: str
 ) -> CheckpointT:
-    """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the
-    fingerprint differs."""
+    """Load a checkpoint in a worker; raise CheckpointError if its fingerprint differs."""
     checkpoint = replace(checkpoint_class.load(directory), precision=precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
@@ -253,11 +237,7 @@ def _load_in_worker(
 
 
 def read_fingerprint(directory: Path) -> str:
-    """Hash config.json and, as listed in provenance.json, weights and tokeniser; load no network.
-
-    Raises:
-        CheckpointError: If a file is missing, damaged or malformed.
-    """
+    """Hash config.json and the listed hashes of weights and tokeniser, or raise CheckpointError."""
     hashes = read_provenance(directory).files
     [tokeniser_file] = {*TOKENISER_FILES} & {*hashes} or {""}
     require_hashes(directory, hashes, (WEIGHTS_FILE, tokeniser_file or TOKENISER_FILES[0]))
@@ -275,8 +255,7 @@ def _read_config(directory: Path) -> dict[str, Any]:
 
 
 def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:
-    """Build a network from the values of its Config. Raises TypeError or ValueError, before anything
-    is built, if fields are unknown, invalid or out of bounds."""
+    """Build a network; raise TypeError or ValueError before that if its Config is invalid."""
     network_class.Config(**values)  # rejects unknown fields, which msgspec would ignore
     return network_class(msgspec.convert(values, network_class.Config))
 
@@ -284,12 +263,7 @@ def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) 
 def _load_frozen_weights(
     directory: Path, network: Network, pretrained: EncoderReference | None
 ) -> dict[str, torch.Tensor]:
-    """Load the frozen weights, which the checkpoint may omit, from the pretrained encoder; return
-    {} if there are none.
-
-    Raises:
-        CheckpointError: If the encoder is missing or its hash is not that in `pretrained`.
-    """
+    """Load frozen weights that the checkpoint omits; raise CheckpointError for another encoder."""
     frozen_names = network.get_frozen_tensors()
     if not frozen_names or not pretrained:
         return {}
@@ -422,8 +396,7 @@ class TaggerProbe(msgspec.Struct):
 
 
 def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
-    """Return whether two annotations differ in weight by more than the tolerance, or in any other
-    field."""
+    """Return whether two annotations differ in weight, beyond the tolerance, or otherwise."""
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return (
         stored._replace(weight=current.weight) != current

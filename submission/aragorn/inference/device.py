@@ -70,13 +70,11 @@ def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> lis
 def batch_by_shape(
     lengths: Sequence[int], round_up: Callable[[int], int], max_tokens: int
 ) -> list[np.ndarray]:
-    """Group row numbers into batches whose shape depends only on the length of their texts, longest
-    first.
+    """Group rows into batches whose shape depends only on their texts' length, longest first.
 
     A batch contains texts that `round_up` pads to the same length. The last batch of each length
     repeats its rows to be as large as the others, so that a text's result does not depend on the
-    other texts. Texts that need no padding have separate batches, which networks compute without a
-    mask.
+    other texts. Texts that need no padding have separate batches, which need no mask.
     """
     padded = np.array([round_up(length) for length in lengths], dtype=int)
     batches = []
@@ -118,8 +116,7 @@ def map_batches(
     device: str,
     join: Callable[[list[T]], T],
 ) -> list[T]:
-    """Return the results of `compute` for batches of row numbers, in order, computed without
-    gradients.
+    """Return the results of `compute` for batches of row numbers, in order, without gradients.
 
     A batch that exceeds GPU memory is split, and `join` concatenates the results of its parts. On a
     CPU, each thread computes whole batches, so that results do not depend on the thread count.

@@ -269,8 +269,7 @@ def score_documents(
 def score_texts(
     checkpoint: RankerCheckpoint, pairs: Sequence[tuple[str, str]], device: str = CPU
 ) -> np.ndarray:
-    """Move a ranker to the device, and compute the scores (N,) float32 of pairs of raw query and
-    premise texts.
+    """Compute the scores (N,) float32 of pairs of raw texts with a ranker, moved to the device.
 
     >>> knrm = load_checkpoint(Path("checkpoints/knrm"))
     >>> score_texts(knrm, [("Should zoos exist?", "Zoos keep animals in cages.")])

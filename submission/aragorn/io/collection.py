@@ -1,6 +1,7 @@
-"""Select the collection, the documents with sufficiently long premises, which are the only ones that
-systems retrieve; verify the ids of args.me 2020-04-01, in which the part after -A is a hash of
-premise and conclusion."""
+"""Select the documents with long premises, which systems retrieve; verify ids of args.me.
+
+The part of the ids of version 2020-04-01 after -A is a hash of premise and conclusion.
+"""
 
 import logging
 import re

@@ -6,13 +6,14 @@ collection.msgpack  docnos of the collection, ascending
 """
 
 import errno
+import hashlib
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import pandas as pd
@@ -21,6 +22,7 @@ from aragorn.cache import Cache
 from aragorn.errors import OutputError
 from aragorn.io import collection, tirex, touche
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
+from aragorn.io.dataset import Dataset
 from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
 
@@ -40,17 +42,23 @@ class ArgumentMetadata(NamedTuple):
     portal: str = ""  # debate portal of origin
 
 
-class Corpus(Protocol):
-    """Documents that can be read: those of a `Dataset`, or documents passed from Python."""
+class CorpusFrame:
+    """Documents `docno conclusion premise` of any length, passed from Python."""
 
-    min_premise_words: int
-    stopwatch: Stopwatch
+    min_premise_words = 0  # the minimum length applies to args.me only
 
-    @property
-    def corpus_fingerprint(self) -> str: ...
-    @property
-    def documents(self) -> pd.DataFrame: ...
-    def iter_batches(self) -> Iterator[pd.DataFrame]: ...
+    def __init__(self, documents: pd.DataFrame) -> None:
+        self.documents = documents
+        self.stopwatch = Stopwatch()
+        texts = (text for column in documents for text in documents[column])
+        content = "\0".join([str(self.min_premise_words), *texts])
+        self.corpus_fingerprint = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
+
+    def iter_batches(self) -> Iterator[pd.DataFrame]:
+        yield self.documents
+
+
+Corpus = Dataset | CorpusFrame
 
 
 class DocumentStore:

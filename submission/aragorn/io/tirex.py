@@ -203,19 +203,21 @@ def _get_qid(record: Query | Candidate) -> str:
 
 
 def _parse_score(value: object) -> float:
-    score = _to_float(value)
-    if not isfinite(score):
-        expected = "expected a finite number, or no score in any line"
-        raise ValueError(f"score is {_format(value)}; {expected}")
-    return score
+    return _parse_number("score", value, "finite number", isfinite)
 
 
 def _parse_rank(value: object) -> float:
-    rank = _to_float(value)
-    if not (0 <= rank < RANK_LIMIT and rank.is_integer()):
-        expected = f"expected a non-negative integer below {RANK_LIMIT:,}, or no rank in any line"
-        raise ValueError(f"rank is {_format(value)}; {expected}")
-    return rank
+    noun = f"non-negative integer below {RANK_LIMIT:,}"
+    return _parse_number(
+        "rank", value, noun, lambda rank: 0 <= rank < RANK_LIMIT and rank.is_integer()
+    )
+
+
+def _parse_number(name: str, value: object, noun: str, is_valid: Callable[[float], bool]) -> float:
+    number = _to_float(value)
+    if not is_valid(number):
+        raise ValueError(f"{name} is {_format(value)}; expected a {noun}, or no {name} in any line")
+    return number
 
 
 def _to_float(value: object) -> float:

@@ -1,5 +1,4 @@
-"""Read the lines and numbers of TREC files (runs and qrels), whose fields are separated by
-whitespace."""
+"""Read the lines, fields separated by whitespace, and numbers of TREC files (runs and qrels)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

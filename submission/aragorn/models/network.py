@@ -1,5 +1,4 @@
-"""Define the base class of networks that are stored in checkpoints, and the interface of their
-tokenisers; pad token ids to arrays and tensors."""
+"""Define the base class of networks in checkpoints and of their tokenisers; pad token ids."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
-
-import pandas as pd
 
 from aragorn.io import collection, tirex, touche
 from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
 from aragorn.pipeline.session import Memo, Session
-from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
 
 T = TypeVar("T")
-
-
-class CorpusFrame:
-    """Documents `docno conclusion premise` of any length, passed from Python."""
-
-    min_premise_words = 0  # the minimum length applies to args.me only
-
-    def __init__(self, documents: pd.DataFrame) -> None:
-        self.documents = documents
-        self.stopwatch = Stopwatch()
-        texts = (text for column in documents for text in documents[column])
-        content = "\0".join([str(self.min_premise_words), *texts])
-        self.corpus_fingerprint = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
-
-    def iter_batches(self) -> Iterator[pd.DataFrame]:
-        yield self.documents
 
 
 class Artifact(ABC, Generic[T]):

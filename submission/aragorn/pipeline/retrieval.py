@@ -1,14 +1,14 @@
-"""Define the components of systems, retrievals (topics and their rankings), and the stages that
-compute the rankings."""
+"""Define components, retrievals (topics and their rankings), and stages, which compute rankings."""
 
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -18,24 +18,14 @@ from aragorn.cache import Parts
 from aragorn.explanation import Explanation
 from aragorn.io import collection as collection_rules
 from aragorn.io import runs, tirex, touche
+from aragorn.io.dataset import Dataset
 from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import CheckpointStore, Memo
+from aragorn.pipeline.session import CheckpointStore, Memo, Session
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
     from aragorn.inference.pair_scoring import TokenCache
-from abc import ABC
-from collections.abc import Iterator
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from aragorn.pipeline.session import Session
-
-if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
-    from aragorn.inference.checkpoint import LoadedCheckpoint
-
-T = TypeVar("T")
 
 
 class Component(ABC):
@@ -49,8 +39,8 @@ class Component(ABC):
         """Return the components that this component depends on directly."""
         return ()
 
-    def load_checkpoint(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
-        """Load the checkpoint; return None if the component has none."""
+    def load_checkpoint(self, checkpoints: CheckpointStore) -> Any:
+        """Load the checkpoint, which has a fingerprint; return None if the component has none."""
         return None
 
     def find_missing_checkpoints(self, checkpoints: CheckpointStore) -> list[str]:
@@ -112,20 +102,6 @@ def iter_components(component: Component) -> Iterator[Component]:
     return visit(component)
 
 
-class Request(Protocol):
-    """Topics and an input run or none: those of a `Dataset`, or `Queries`."""
-
-    @property
-    def topics(self) -> pd.DataFrame: ...
-    @property
-    def ranking_file(self) -> Path | None: ...
-    @property
-    def fingerprint(self) -> str | None: ...  # None: results stay in memory
-    def get_input_run(
-        self, find_unknown: Callable[[Iterable[str]], set[str]]
-    ) -> pd.DataFrame | None: ...
-
-
 @dataclass(frozen=True)
 class Queries:
     """Topics `qid query` that are asked once, so that their results are not cached on disk."""
@@ -136,6 +112,9 @@ class Queries:
 
     def get_input_run(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> None:
         """Return None: there is no input run."""
+
+
+Request = Dataset | Queries
 
 
 class Retrieval:

@@ -1,5 +1,4 @@
-"""Search in a bounded number of background threads: a slow query is first answered by an estimate,
-and a query above the limits by an error."""
+"""Search in few background threads, which answer a slow query first by an estimate."""
 
 import time
 from collections import deque

@@ -1,5 +1,4 @@
-"""Run the subcommand `index`: build everything that systems need of a collection before they know
-the topics."""
+"""Run the verb `index`: build what systems need of a collection before they know the topics."""
 
 import logging
 import shlex
@@ -15,8 +14,9 @@ from aragorn.cache import open_cache
 from aragorn.engine import LOCAL_ENGINE
 from aragorn.errors import pluralise
 from aragorn.io.dataset import Dataset
+from aragorn.io.document_store import CorpusFrame
 from aragorn.paths import PROGRAM
-from aragorn.pipeline.collection import Collection, CorpusFrame
+from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.pipeline.session import open_engine, open_session
 from aragorn.progress import announce, log_when_silent, suppress_info

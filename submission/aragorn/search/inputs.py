@@ -11,9 +11,8 @@ import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate
 from aragorn.io.dataset import Dataset
-from aragorn.io.document_store import Corpus
+from aragorn.io.document_store import Corpus, CorpusFrame
 from aragorn.io.files import is_invalid_id
-from aragorn.pipeline.collection import CorpusFrame
 
 MAX_QUERY_CHARACTERS = 10_000
 SURROGATE = re.compile("[\ud800-\udfff]")

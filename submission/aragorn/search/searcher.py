@@ -1,5 +1,4 @@
-"""Search a corpus with several systems; indexes stay open, while the scores of old queries are
-deleted."""
+"""Search a corpus with several systems; indexes stay open, old queries are forgotten."""
 
 import logging
 import math

@@ -1,5 +1,4 @@
-"""Render results for a terminal, those of several systems side by side if the terminal is wide
-enough."""
+"""Render results for a terminal, side by side if it is wide enough."""
 
 import re
 import sys

@@ -1,4 +1,1 @@
-"""Store artifacts, checkpoints and caches.
-
-Functions that write raise OutputError if writing fails; the previous content remains.
-"""
+"""Store artifacts, checkpoints and caches; a failed write raises OutputError and changes nothing."""

@@ -1,5 +1,4 @@
-"""Read and write checkpoint directories with provenance.json: hashes of all files, and the training
-data.
+"""Read and write checkpoint directories with provenance.json: hashes of files, training data.
 
 Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed.
 They first restore a directory whose replacement was interrupted.

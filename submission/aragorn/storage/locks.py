@@ -1,5 +1,4 @@
-"""Lock directories and files against other threads and processes by flock(2); a lock ends with its
-process."""
+"""Lock directories and files by flock(2); a lock ends with its process."""
 
 import fcntl
 import logging

@@ -1,5 +1,4 @@
-"""Cluster score (Kurland and Lee 2004): the mean retrieval score of a debate's top-ranked
-arguments."""
+"""Cluster score (Kurland and Lee 2004): the mean score of a debate's top-ranked arguments."""
 
 import re
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""BM25 over conclusions, returning all premises of the top conclusions: the candidates of the
-neural re-rankers."""
+"""BM25 over conclusions, returning all their premises: the candidates of the re-rankers."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -151,18 +151,23 @@ class QualityRerankingStage(Stage):
 
     def _get_scored_ranking(self, retrieval: Retrieval) -> pd.DataFrame:
         """Return `qid docno relevance quality score`; below the top, quality is NaN."""
-        return retrieval.memo.once(self, "scored", lambda: self._compute_scores(retrieval))
 
-    def _compute_scores(self, retrieval: Retrieval) -> pd.DataFrame:
-        interpolation = self.load_checkpoint(retrieval.session.checkpoints)
-        ranking = retrieval.rank(self.relevance)
-        top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
-        quality = top_pairs.assign(quality=self.quality.score(retrieval, top_pairs).astype(float))
-        scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(
-            quality, on=["qid", "docno"], how="left"
-        )
-        scores = [
-            interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
-            for _, rows in scored_ranking.groupby("qid", sort=False)
-        ]
-        return scored_ranking.assign(score=np.concatenate([np.empty(0), *scores]))
+        def compute() -> pd.DataFrame:
+            interpolation = self.load_checkpoint(retrieval.session.checkpoints)
+            ranking = retrieval.rank(self.relevance)
+            top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
+            quality = top_pairs.assign(
+                quality=self.quality.score(retrieval, top_pairs).astype(float)
+            )
+            scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(
+                quality, on=["qid", "docno"], how="left"
+            )
+            scores = [
+                interpolation.score(
+                    rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy()
+                )
+                for _, rows in scored_ranking.groupby("qid", sort=False)
+            ]
+            return scored_ranking.assign(score=np.concatenate([np.empty(0), *scores]))
+
+        return retrieval.memo.once(self, "scored", compute)

@@ -1,5 +1,1 @@
-"""Normalise and tokenise texts.
-
-Functions that load a file raise OSError if the file is unreadable, and ValueError if it is
-malformed.
-"""
+"""Normalise and tokenise texts; a malformed file raises OSError or ValueError."""

@@ -1,5 +1,4 @@
-"""Split texts into passages of whole sentences, encoded as subwords (Hollatz 2022, section 3.2;
-Dai & Callan 2020)."""
+"""Split texts into passages of whole sentences (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

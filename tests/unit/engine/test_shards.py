@@ -9,7 +9,7 @@ from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine import CPU, LOCAL_ENGINE, LocalEngine, Shard, compute_shards
+from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards
 from aragorn.engine.device import choose_device
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.errors import CheckpointError, UsageError
@@ -43,7 +43,7 @@ def test_only_missing_shards_are_computed(tmp_path):
     assert computed == [0, 1, 2, 2, 3]
 
 
-class RemoteEngine(LocalEngine):
+class RemoteEngine(Engine):
     """A simulated engine whose workers share the disk of the cache directory."""
 
     shares_cache = True

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aragorn.cache import Parts
-from aragorn.engine import CPU, LOCAL_ENGINE, LocalEngine
+from aragorn.engine import CPU, LOCAL_ENGINE, Engine
 from aragorn.errors import CheckpointError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
@@ -143,7 +143,7 @@ def test_time_and_size_are_estimated_first(
 ):
     clock = iter([100.0, 100.0 + 20 * 60])  # the sample of 16 documents takes 20 minutes
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(LocalEngine, "count_workers", lambda *_: workers)
+    monkeypatch.setattr(Engine, "count_workers", lambda *_: workers)
     caplog.set_level("INFO")
     enrich(checkpoint, tmp_path, count)
     assert f"{count} documents to enrich, about {minutes} minutes and 0.0 MB" in caplog.text
