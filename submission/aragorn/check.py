@@ -25,7 +25,7 @@ from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.recorded_files import is_edited
-from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.catalogue import SYSTEMS, list_incomplete
 from aragorn.verbs import CheckOptions
 
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
@@ -213,12 +213,7 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
             report.add_result(
                 f"checkpoint {name}{f' {checkpoint.fingerprint[:12]}' if checkpoint else ''}", [], 0
             )
-    omitted_names = [
-        name
-        for name, system in SYSTEMS.items()
-        if system.stage.find_missing_checkpoints(checkpoints)
-    ]
-    if omitted_names:
+    if omitted_names := list_incomplete(checkpoints):
         report.add_note(
             f"systems without all checkpoints, which `rank` omits: {', '.join(omitted_names)}"
         )

@@ -25,8 +25,7 @@ from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import Session, open_engine, open_session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, check_tag, format_run, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory
-from aragorn.systems import catalogue
-from aragorn.systems.catalogue import System
+from aragorn.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS, System, get_system, list_incomplete
 from aragorn.verbs import RankOptions
 from aragorn.versions import hash_package
 
@@ -73,12 +72,14 @@ def rank(options: RankOptions) -> None:
 
 
 def _select_systems(options: RankOptions, session: Session) -> list[System]:
-    """Return the requested systems; default: those with checkpoints, with a warning of others."""
-    systems = catalogue.select_systems(options.systems, session.checkpoints)
-    omitted_names = [name for name, system in catalogue.SYSTEMS.items() if system not in systems]
-    if omitted_names and not options.systems:
-        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
-    return systems
+    """Return the requested systems, or the primary one and all others with their checkpoints."""
+    if options.systems:
+        return [get_system(name) for name in dict.fromkeys(options.systems)]
+    # the primary system's run is run.txt
+    omitted = [name for name in list_incomplete(session.checkpoints) if name != PRIMARY_SYSTEM]
+    if omitted:
+        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted))
+    return [system for name, system in SYSTEMS.items() if name not in omitted]
 
 
 def _log_dataset(dataset: Dataset, input_run: Path | None) -> None:
@@ -101,9 +102,7 @@ def _choose_depth(requested_depth: int | None, dataset: Dataset) -> int:
 def _write_runs(
     options: RankOptions, systems: Sequence[System], dataset: Dataset, depth: int, session: Session
 ) -> list[Outcome]:
-    primary = catalogue.get_system(
-        options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM
-    )
+    primary = get_system(options.systems[0] if options.systems else PRIMARY_SYSTEM)
     tags = {system: f"{options.tag_prefix}-{system.name}" for system in systems}
     collection = Collection(dataset, session)
     outcomes = []

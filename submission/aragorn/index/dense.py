@@ -188,18 +188,6 @@ def _encode_missing(
             listener(EncodingEstimate(name, len(positions), start_time + seconds))
 
 
-def make_premise_texts(
-    docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]
-) -> NamedTexts:
-    """Return premises as texts named by docno, as `load_premises` loads them."""
-    return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
-
-
-def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
-    """Return conclusions as texts named by themselves, which the network reads as queries."""
-    return NamedTexts(conclusions, list, "query")
-
-
 def group_by_conclusion(
     load_conclusions: Callable[[], pd.DataFrame], cache: Cache, key: str
 ) -> dict[str, list[str]]:

@@ -44,19 +44,13 @@ TEXTS = (
 )
 
 
-def recognise_file(start: bytes) -> tuple[str, str]:
-    """Return description and remedy of a format by a file's first bytes; both are "" for text."""
-    for pattern, name, fix in FILES:
-        if re.match(pattern, start, re.DOTALL):
-            return name, fix
-    return "", ""
-
-
 def refuse_format(file: Path, start: bytes, accepted: str = "") -> None:
     """Raise InputError if a file has a format of FILES, unless it is `accepted`."""
-    name, fix = recognise_file(start[:START_SIZE])
-    if name not in ("", accepted):
-        raise InputError(file, "", f"{name}, not text in the expected format", fix)
+    for pattern, name, fix in FILES:
+        if re.match(pattern, start[:START_SIZE], re.DOTALL):
+            if name != accepted:
+                raise InputError(file, "", f"{name}, not text in the expected format", fix)
+            return
 
 
 def describe_text(start: bytes, expected: str = "") -> str:

@@ -25,7 +25,7 @@ from aragorn.search.indexing import format_index_command
 from aragorn.search.page import PageParams, SiteSettings
 from aragorn.search.results import SearchResults
 from aragorn.search.searcher import Searcher
-from aragorn.systems.catalogue import SYSTEMS, System
+from aragorn.systems.catalogue import SYSTEMS, System, list_incomplete
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +84,8 @@ class SearchServer(ThreadingHTTPServer):
             systems=tuple(system.name for system in systems), depth=depth
         )
         self.index_command = format_index_command(dataset.paths)
-        checkpoints = searcher.collection.session.checkpoints
-        available_names = [
-            name
-            for name, system in SYSTEMS.items()
-            if not system.stage.find_missing_checkpoints(checkpoints)
-        ]
+        incomplete = list_incomplete(searcher.collection.session.checkpoints)
+        available_names = [name for name in SYSTEMS if name not in incomplete]
         corpus_name = "sample" if dataset.paths == (SAMPLE_INPUT,) else dataset.name
         self.site = SiteSettings(corpus_name, available_names, _load_examples(*dataset.paths))
 

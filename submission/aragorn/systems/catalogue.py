@@ -1,7 +1,6 @@
 """Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aragorn.errors import UsageError, abbreviate, suggest
@@ -170,18 +169,12 @@ def get_system(name: str) -> System:
     return SYSTEMS[name]
 
 
-def select_systems(names: Sequence[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems once each, or else the primary and all with their checkpoints."""
-    if names:
-        return [get_system(name) for name in dict.fromkeys(names)]
-    runnable = [
-        system
-        for system in SYSTEMS.values()
-        if not system.stage.find_missing_checkpoints(checkpoints)
-    ]
-    # The primary system is always included, because run.txt is its run.
+def list_incomplete(checkpoints: CheckpointStore) -> list[str]:
+    """Return the names of the systems that lack a checkpoint."""
     return [
-        system for system in SYSTEMS.values() if system in runnable or system.name == PRIMARY_SYSTEM
+        name
+        for name, system in SYSTEMS.items()
+        if system.stage.find_missing_checkpoints(checkpoints)
     ]
 
 

@@ -21,8 +21,6 @@ from aragorn.index.dense import (
     get_dense_ranker,
     group_by_conclusion,
     load_or_build_dense_index,
-    make_conclusion_texts,
-    make_premise_texts,
 )
 from aragorn.index.vectors import VectorStore, hash_text
 from aragorn.pipeline.collection import Collection
@@ -134,7 +132,7 @@ class DenseConclusionStage(DenseStage):
                 collection.session.cache,
                 collection.compute_key(describe_versions(dense)),
             )
-            texts = make_conclusion_texts(list(docnos_by_conclusion))
+            texts = NamedTexts(list(docnos_by_conclusion), list, "query")
             return docnos_by_conclusion, self._index_texts(collection.session, texts)
 
         return collection.memo.once(self, "index", build)
@@ -143,7 +141,7 @@ class DenseConclusionStage(DenseStage):
         """Compute the cosine similarities (N,) of topics and conclusions, indexed or not."""
         documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
         conclusion_by_docno = documents.set_index("docno")["conclusion"]
-        conclusions = make_conclusion_texts(sorted(set(conclusion_by_docno)))
+        conclusions = NamedTexts(sorted(set(conclusion_by_docno)), list, "query")
         index = self._index_texts(retrieval.session, conclusions)
         names = conclusion_by_docno.loc[pairs["docno"]].to_numpy()
         return self._compute_cosines(retrieval, pairs, names, index)
@@ -190,12 +188,14 @@ class DensePremiseStage(DenseStage):
         )
 
     def _index_all(self, collection: Collection) -> DenseIndex:
-        def build() -> DenseIndex:
-            documents = collection.documents
-            texts = make_premise_texts(documents.searchable_docnos, documents.read_texts)
-            return self._index_texts(collection.session, texts)
+        docnos = collection.documents.searchable_docnos
+        return collection.memo.once(self, "index", lambda: self._index_premises(collection, docnos))
 
-        return collection.memo.once(self, "index", build)
+    def _index_premises(self, collection: Collection, docnos: list[str]) -> DenseIndex:
+        def load(names: list[str]) -> list[str]:
+            return collection.documents.read_texts(names)["premise"].tolist()
+
+        return self._index_texts(collection.session, NamedTexts(docnos, load, "premise"))
 
     def is_indexed(self, collection: Collection) -> bool:
         """Return whether a sample of premises has vectors; may load no network."""
@@ -207,9 +207,7 @@ class DensePremiseStage(DenseStage):
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, as in the index."""
-        read_texts = retrieval.collection.documents.read_texts
-        premises = make_premise_texts(sorted(set(pairs["docno"])), read_texts)
-        index = self._index_texts(retrieval.session, premises)
+        index = self._index_premises(retrieval.collection, sorted(set(pairs["docno"])))
         return self._compute_cosines(retrieval, pairs, pairs["docno"].to_numpy(), index)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:

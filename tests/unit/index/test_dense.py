@@ -16,7 +16,7 @@ from aragorn.models.network import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
-from tests.conftest import BFLOAT16, TINY_BERT, build_text_lookup, build_tiny_tokenizer
+from tests.conftest import BFLOAT16, TINY_BERT, build_tiny_tokenizer
 
 NAMES = [f"d{i:03}" for i in range(150)]
 QUERIES = ["a b c", "h", "", "a a a b"]
@@ -44,10 +44,13 @@ def premises():
 
 @pytest.fixture(scope="module")
 def index(checkpoint, premises, small_shards, tmp_path_factory):
-    lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
+    lookup = dict(zip(NAMES, premises, strict=True))
     store = VectorStore(Parts(tmp_path_factory.mktemp("index")), 16)
     return dense.load_or_build_dense_index(
-        dense.make_premise_texts(NAMES, lookup), checkpoint, CPU, store
+        dense.NamedTexts(NAMES, lambda names: [lookup[name] for name in names], "premise"),
+        checkpoint,
+        CPU,
+        store,
     )
 
 
@@ -98,7 +101,7 @@ def test_conclusions_are_grouped_in_order(checkpoint, tmp_path):
     # stored
     assert dense.group_by_conclusion(lambda: collection[:0], Cache(tmp_path), "") == groups
     store = VectorStore(Parts(tmp_path / "vectors"), 16)
-    no_texts = dense.make_conclusion_texts([])
+    no_texts = dense.NamedTexts([], list, "query")
     index = dense.load_or_build_dense_index(no_texts, checkpoint, CPU, store)
     [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])

@@ -12,7 +12,7 @@ from aragorn.errors import InputError
 from aragorn.io import tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import is_invalid_id
-from aragorn.io.formats import recognise_file
+from aragorn.io.formats import refuse_format
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import find_run, read_run
 from aragorn.search.inputs import build_topics
@@ -154,7 +154,7 @@ def test_files_of_other_programs_are_named_with_a_remedy(name, tmp_path):
             with pytest.raises(InputError, match=f"{path}: {message}"):
                 raise AssertionError(f"{content!r}: {FORMAT_READERS[name](path)}")
     for content in (b"PAR1 0 a 1\n", b"7z Q0 a 1 1 t\n", b"PAR1\tQ0\ta\t1\t1\tt\n"):
-        assert recognise_file(content) == ("", "")
+        refuse_format(tmp_path, content)
 
 
 OTHER_TEXTS = {"XML": "<t><a/></t>", "JSON": '{"a": 1}', "YAML": "---\na: 1\n", "YAML ": "topics:\n- 1\n",
