@@ -1,8 +1,8 @@
 """Measure how many mutations of the code are caught by the tests that are not slow.
 
 A mutation (an entry of mutations.toml) replaces a piece of a module, so that users see wrong
-results or messages. It is applied to a copy of the tracked files, in which the tests of the module
-run first, then all tests that are not slow.
+results or messages. It is applied to a copy of the tracked files, in which the test file that the
+mutation names runs first, then all tests that are not slow.
 """
 
 import argparse
@@ -17,16 +17,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MUTATIONS_FILE = Path(__file__).with_name("mutations.toml")
-UNIT_TESTS = Path("tests/unit")
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow")
 TIMEOUT = 1200  # seconds per run of pytest; a mutation that exceeds it counts as caught
 MIN_CAUGHT = 0.95  # fraction of the mutations
 PASSED = {0, 5}  # exit codes of pytest: all tests passed, no tests collected
 # in pytest's summary
 FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
-
-# file; old text, which occurs once in the file; new text; kind; consequence for users
-Mutation = dict[str, str]
 
 
 def load_mutations():
@@ -36,9 +32,10 @@ def load_mutations():
         file = ROOT / mutation["file"]
         count = file.read_text(encoding="utf-8").count(mutation["old"]) if file.is_file() else 0
         if count != 1:
-            sys.exit(
-                f"mutation {index} ({mutation['consequence']}): `old` occurs {count} times in {mutation['file']}; fix it"
-            )
+            message = f"`old` occurs {count} times in {mutation['file']}; correct it"
+            sys.exit(f"mutation {index} ({mutation['consequence']}): {message}")
+        if not (ROOT / mutation["tests"]).is_file():
+            sys.exit(f"mutation {index}: {mutation['tests']} not found; name another test file")
     return mutations
 
 
@@ -51,21 +48,6 @@ def copy_checkout(directory):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, directory / name, follow_symlinks=False)
     (directory / ".venv").symlink_to(ROOT / ".venv")
-
-
-def find_mirrored_tests(file):
-    """Return the unit tests of a module or its package; for models, also other tests."""
-    path = Path(file)  # submission/aragorn/… or training/aragorn_training/…
-    source = "" if path.parts[1] == "aragorn" else "training"
-    package = UNIT_TESTS / source / Path(*path.parent.parts[2:])
-    candidates = (
-        item
-        for folder in (package, *package.parents)
-        for item in (folder / f"test_{path.stem}.py", folder)
-    )
-    unit_tests = next(candidate for candidate in candidates if (ROOT / candidate).exists())
-    is_network = file.startswith("submission/aragorn/models/")
-    return [str(unit_tests), *(["tests/golden", "tests/contract"] if is_network else [])]
 
 
 def find_failure(copy, tests):
@@ -89,9 +71,7 @@ def check_mutation(mutation, copy):
     source = file.read_text(encoding="utf-8")
     file.write_text(source.replace(mutation["old"], mutation["new"]), encoding="utf-8")
     try:
-        return find_failure(copy, find_mirrored_tests(mutation["file"])) or find_failure(
-            copy, ["tests"]
-        )
+        return find_failure(copy, [mutation["tests"]]) or find_failure(copy, ["tests"])
     finally:
         file.write_text(source, encoding="utf-8")
 
