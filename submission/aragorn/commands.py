@@ -1,34 +1,14 @@
-"""Run the verbs `explain`, `systems` and `cache`."""
+"""Run the verbs `systems` and `cache`."""
 
 import json
-import sys
 from itertools import groupby
-from pathlib import Path
 
 from aragorn.errors import escape_unprintable, pluralise
-from aragorn.verbs import CacheDirectoryOptions, ExplainOptions, SystemsOptions
+from aragorn.verbs import CacheDirectoryOptions, SystemsOptions
 
 SECONDS_PER_DAY = 86400
 
 # Imports are local, so that no verb waits for the modules of another.
-
-
-def explain(options: ExplainOptions) -> None:
-    """Print the explanation of the score of a document, or the comparison of two."""
-    from aragorn.explain import explain
-    from aragorn.io.dataset import Dataset
-    from aragorn.pipeline.collection import Collection
-    from aragorn.pipeline.retrieval import Retrieval
-    from aragorn.pipeline.session import open_session
-    from aragorn.systems.catalogue import get_system
-
-    system = get_system(options.system)
-    dataset = Dataset(
-        *options.inputs, input_run=options.input_run, qid=options.qid, order=options.order
-    )
-    with open_session(options, options.cache_dir, Path()) as session:
-        retrieval = Retrieval(dataset, Collection(dataset, session))
-        print(explain(system, options.docnos, retrieval, sys.stdout.isatty()), end="")
 
 
 def list_systems(options: SystemsOptions) -> None:

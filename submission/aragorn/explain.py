@@ -1,14 +1,20 @@
 """Format the explanation of one document's score, or the comparison of two."""
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from aragorn.errors import UsageError, abbreviate
 from aragorn.explanation import Explanation, Row, TextSpan, select_largest
+from aragorn.io.dataset import Dataset
+from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
-from aragorn.systems.catalogue import System
+from aragorn.pipeline.session import open_session
+from aragorn.systems.catalogue import System, get_system
 from aragorn.text.normalisation import sanitise
+from aragorn.verbs import ExplainOptions
 
 MAX_ROWS = 15  # rows per table; a last row sums the remaining ones, except for occlusions
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components
@@ -16,7 +22,18 @@ RESET = "\x1b[0m"
 WHITESPACE = re.compile(r"\s+")
 
 
-def explain(
+def explain(options: ExplainOptions) -> None:
+    """Print the explanation of the score of a document, or the comparison of two."""
+    system = get_system(options.system)
+    dataset = Dataset(
+        *options.inputs, input_run=options.input_run, qid=options.qid, order=options.order
+    )
+    with open_session(options, options.cache_dir, Path()) as session:
+        retrieval = Retrieval(dataset, Collection(dataset, session))
+        print(format_scores(system, options.docnos, retrieval, sys.stdout.isatty()), end="")
+
+
+def format_scores(
     system: System, docnos: Sequence[str], retrieval: Retrieval, use_colour: bool = False
 ) -> str:
     """Explain the score of a document, retrieved or not, or compare the scores of two documents.

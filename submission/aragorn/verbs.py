@@ -282,7 +282,7 @@ class CacheDirectoryOptions:
 COMMANDS = {
     "rank": ("aragorn.rank:rank", RankOptions),
     "check": ("aragorn.check:check", CheckOptions),
-    "explain": ("aragorn.commands:explain", ExplainOptions),
+    "explain": ("aragorn.explain:explain", ExplainOptions),
     "search": ("aragorn.search.cli:search", QueryOptions),
     "index": ("aragorn.search.indexing:index", IndexOptions),
     "systems": ("aragorn.commands:list_systems", SystemsOptions),

@@ -12,7 +12,7 @@ import torch
 from msgspec.structs import replace
 
 from aragorn.engine import CPU
-from aragorn.explain import explain
+from aragorn.explain import format_scores
 from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.models.taggers.targer import TARGER
@@ -160,7 +160,7 @@ def test_explain_marks_claims_and_premises(corpus_with_topics, all_checkpoints_d
     retrieval = execute(qid="1")
     system = SYSTEMS["targer_dirichlet"]
     plain, coloured = (
-        explain(system, ["a0-0"], retrieval, is_coloured) for is_coloured in (False, True)
+        format_scores(system, ["a0-0"], retrieval, is_coloured) for is_coloured in (False, True)
     )
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]

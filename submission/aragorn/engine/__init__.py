@@ -18,7 +18,7 @@ GPU_DRIVER_FILES = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/
 
 
 class Engine:
-    """Applies functions to inputs: here one after another, in subclasses on several workers.
+    """Engine that applies functions to inputs: here one by one, in subclasses on several workers.
 
     Callers partition the work independently of the engine, so that results are bit-identical for
     any worker count.

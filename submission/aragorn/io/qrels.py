@@ -13,8 +13,8 @@ from aragorn.io.files import ID_RULE, is_invalid_id, quote_id
 from aragorn.io.formats import describe_text
 from aragorn.io.trec import (
     describe_field_count,
+    has_rank_and_score,
     parse_float,
-    parse_integer,
     read_trec_lines,
     recognise_format,
 )
@@ -76,7 +76,7 @@ def _has_grade(fields: Sequence[str]) -> bool:
 
 
 def _is_rank_score_tag(fields: Sequence[str]) -> bool:
-    return len(fields) == 3 and None not in (parse_integer(fields[0]), parse_float(fields[1]))
+    return len(fields) == 3 and has_rank_and_score(fields)
 
 
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:

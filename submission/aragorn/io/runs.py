@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from math import nan
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from aragorn.io.files import ID_RULE, Inputs, is_invalid_id, quote_id
 from aragorn.io.trec import (
     TrecLine,
     describe_field_count,
+    has_rank_and_score,
     parse_float,
     parse_integer,
     read_trec_lines,
@@ -113,7 +114,7 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
                 on_error(RunError(file, line_number, SKIPPED, f"{abbreviate(text)!r}", fix))
             continue
         if len(fields) != 6:
-            problem, fix = describe_field_count(fields, FORMAT, _has_rank_and_score)
+            problem, fix = describe_field_count(fields, FORMAT, has_rank_and_score)
             hint = recognise_format(line)
             if len(fields) == 4 and parse_float(fields[3]) is not None:
                 hint = "; these are judgments, not a run"
@@ -146,10 +147,6 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
 
 def _raise(error: InputError) -> None:
     raise error
-
-
-def _has_rank_and_score(fields: Sequence[str]) -> bool:
-    return parse_integer(fields[0]) is not None and parse_float(fields[1]) is not None
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:

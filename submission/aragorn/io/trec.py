@@ -58,6 +58,11 @@ def parse_float(field: str) -> float | None:
     return value if isfinite(value) else None
 
 
+def has_rank_and_score(fields: Sequence[str]) -> bool:
+    """Return whether fields begin with the rank and score of a run."""
+    return parse_integer(fields[0]) is not None and parse_float(fields[1]) is not None
+
+
 def recognise_format(line: TrecLine) -> str:
     """Return a hint at the format of a file from its first invalid line; "" if there is none."""
     if hint := describe_text(line.text.encode()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from aragorn.io import collection, tirex, touche
 from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
@@ -17,10 +17,7 @@ T = TypeVar("T")
 class Artifact(ABC, Generic[T]):
     """A cached result of the documents alone, e.g. an index; equal artifacts are built once."""
 
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """Noun phrase for progress and metadata."""
+    title: ClassVar[str]  # noun phrase for progress and metadata
 
     @property
     @abstractmethod

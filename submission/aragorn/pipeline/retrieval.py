@@ -33,6 +33,7 @@ class Component(ABC):
 
     version: ClassVar[int]  # raised when results of the same inputs change
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
+    sources: ClassVar[tuple[ModuleType | type, ...]] = ()  # see `get_sources`
     checkpoint: str | None  # name of the checkpoint; None: the component has none
 
     def get_dependencies(self) -> tuple[Component, ...]:
@@ -65,7 +66,7 @@ class Component(ABC):
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         """Return the modules and classes whose versions the results of this component have."""
-        return ()
+        return self.sources
 
     def describe_checkpoint(self, session: Session) -> str:
         """Describe, for a key, the checkpoint and what else affects its results; or ""."""

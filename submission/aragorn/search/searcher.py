@@ -91,7 +91,8 @@ class Searcher:
         self, query_text: str, systems: Sequence[System], options: SearchOptions
     ) -> SearchResults:
         """Search with several systems; a failed system's results contain its error."""
-        start, query = time.monotonic(), clean_query(query_text)
+        start = time.monotonic()
+        query = clean_query(query_text)
         self._prepare_thread([system.stage for system in systems])
 
         def announce(estimate: EncodingEstimate) -> None:

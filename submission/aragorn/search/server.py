@@ -103,7 +103,6 @@ class SearchServer(ThreadingHTTPServer):
     ) -> tuple[HTTPStatus, str]:
         """Return status and page of a query string; raise ConnectionAbortedError if `is_gone`."""
         params = self.default_params
-        blocks: dict[str, Any]
         try:
             # for the form of an error page
             params = replace(params, query=page.parse_query_text(query_string))
@@ -115,21 +114,33 @@ class SearchServer(ThreadingHTTPServer):
                 return HTTPStatus.OK, page.render_results(
                     self.site, params, answer, self.searcher.document_count
                 )
-            status, title = HTTPStatus.ACCEPTED, "Encoding"
-            blocks = {"reload_seconds": 2, "estimate": answer, "command": self.index_command}
+            return self._answer(
+                HTTPStatus.ACCEPTED,
+                params,
+                "Encoding",
+                reload_seconds=2,
+                estimate=answer,
+                command=self.index_command,
+            )
         except ConnectionAbortedError:
             raise
         except BusyError as error:
-            status, title = HTTPStatus.SERVICE_UNAVAILABLE, "Busy"
-            blocks = {"reload_seconds": RETRY_SECONDS, "busy": str(error)}
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            return self._answer(
+                status, params, "Busy", reload_seconds=RETRY_SECONDS, busy=str(error)
+            )
         except UsageError as error:
-            status, title, blocks = HTTPStatus.BAD_REQUEST, "Error", {"error": str(error)}
+            return self._answer(HTTPStatus.BAD_REQUEST, params, "Error", error=str(error))
         except SubmissionError as error:
-            status, title, blocks = HTTPStatus.INTERNAL_SERVER_ERROR, "Error", {"error": str(error)}
+            return self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, params, "Error", error=str(error))
         except Exception:
             log.exception("internal error")
-            status, title = HTTPStatus.INTERNAL_SERVER_ERROR, "Error"
-            blocks = {"error": "internal error; see the log in the terminal"}
+            message = "internal error; see the log in the terminal"
+            return self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, params, "Error", error=message)
+
+    def _answer(
+        self, status: HTTPStatus, params: PageParams, title: str, **blocks: Any
+    ) -> tuple[HTTPStatus, str]:
         return status, page.render(self.site, params, f"{title} · Aragorn", **blocks)
 
     def process_request(self, request: Any, client_address: Any) -> None:

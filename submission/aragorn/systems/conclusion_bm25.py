@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -48,10 +47,8 @@ class ConclusionStage(Stage):
     version = 1
     family = "lexical"
     libraries = LIBRARIES
+    sources = SOURCES
     checkpoint = None
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return SOURCES
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
         input_run = retrieval.input_run

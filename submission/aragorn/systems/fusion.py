@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,12 +34,10 @@ class FusionStage(Stage):
     """
 
     version = 1
+    sources = (weighted_sum,)
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (weighted_sum,)
 
     def get_dependencies(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -77,13 +76,11 @@ class LexicalStage(Stage):
 
     version = 1
     family = "lexical"
+    sources = (index_terms, inverted, lexical, weighting)
     parameters_type = LexicalParameters
     checkpoint: str
     enrichment: Enrichment | None = None
     parameters: LexicalParameters | None = None
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (index_terms, inverted, lexical, weighting)
 
     def get_dependencies(self) -> tuple[Enrichment, ...]:
         return () if self.enrichment is None else (self.enrichment,)

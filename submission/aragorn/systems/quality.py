@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import ModuleType
 from typing import Annotated, Any
 
 import msgspec
@@ -75,12 +74,10 @@ class QualityRerankingStage(Stage):
 
     version = 1
     family = "quality re-ranking"
+    sources = (sys.modules[__name__],)
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (sys.modules[__name__],)
 
     def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.relevance, self.quality)
