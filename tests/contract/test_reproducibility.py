@@ -261,7 +261,7 @@ def test_results_of_other_inputs_are_not_used(
         file = corpus if kind == "corpus" else corpus_with_topics / "topics.xml"
         words = json.loads(corpus.read_text())["arguments"][0]["conclusion"].split()
         file.write_text(file.read_text().replace(words[0], words[1]))
-    systems = KINDS[: 4 if kind == "checkpoint" else -1]
+    systems = {"checkpoint": KINDS[:4], "topics": KINDS[1::2], "corpus": KINDS[:-1:2]}[kind]
     shutil.rmtree(copy.output)
     copied, fresh = (
         Ranking(directory, corpus_with_topics, checkpoints_copy).rank(*systems)

@@ -22,8 +22,7 @@ from tests.conftest import ParsedPage, copy_with_topics, format_run_lines
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
 UNJUDGED = "–"  # noqa: RUF001 a dash
-NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3")
-NAMES += ("tfr_bert", "deepct_dirichlet", "targer_dirichlet")
+NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert")
 
 
 @pytest.fixture(scope="module")

@@ -252,6 +252,7 @@ def test_scores_are_those_of_the_teachers_ranking(
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_ranker_learns_labelled_pairs(fit, corpus, work_dir, tmp_path, caplog):
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"][::5]
     lines = ["query\ttext\tlabel"]
