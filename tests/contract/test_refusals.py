@@ -57,7 +57,6 @@ INPUTS = {
     "no corpus, with fix": ({"topics.xml": ONE_TOPIC, "c": os.mkdir}, "elsewhere with another -i; subdirectories are not"),
     "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
-    "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
     "topics: not UTF-8": (topics(b"<topics>\n<topic>\xff</topic></topics>"), "line 2: malformed XML"),
     "topics: # in number": (topic("#1", "a"), "topics.xml, line 1: invalid number '#1'; ids must not start with #"),
     "topics: no title": (topics("<topics>\n<topic><number>1</number></topic></topics>"), "line 2: topic 1 has no title"),
@@ -98,7 +97,6 @@ INPUTS = {
     "corpus: truncated gzip": (touche(gzip.compress(CORPUS.encode())[:-9], "args-me.json.gz"), "damaged gzip"),
     "corpus: gzip bomb": (touche(write_bomb, "args-me.json.gz"), "decompression bomb"),
     "corpus: deep": (touche('{"arguments": [{"id": "a"}, {"id": ' + DEEP), "JSON nested too deeply"),
-    "lines: space in id": (touche_lines({**HUB, "id": "a b"}), "line 1 (id a b): invalid id 'a b'; ids must be non-empty"),
     "lines: no premise": (touche_lines(HUB, {"id": "b", "conclusion": "C"}), "line 2 (id b): has neither premises nor"),
     "lines: named .json": (touche(join_lines(HUB, HUB)), "files with one argument per line must be named .jsonl"),
     "lines: two premises": (touche_lines({**make_argument("a"), "argument": "x"}), "(id a): has both premises and argument"),
@@ -108,14 +106,11 @@ INPUTS = {
     "other format: BEIR documents": ({"corpus.jsonl.gz": '{"_id": "1", "text": "b"}'}, "no queries.jsonl found; add this"),
     "TIREx: no queries": (tirex(""), "no queries"),
     "TIREx: blank query": (tirex('{"qid": "1", "query": " "}'), "line 1: topic 1 has an empty query"),
-    "TIREx: space in id": (tirex('{"qid": "1 2", "query": "x"}'), "queries.jsonl, line 1: qid is '1 2'; ids must be"),
     "TIREx: object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1: Expected `str`, got `object` - at `$.te"),
     "TIREx: two document ids": (tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'), "docno is 'a' and doc_id is"),
     "TIREx: queries alone": ({"queries.jsonl": QUERIES}, "no documents.jsonl or corpus.jsonl found"),
     "TIREx: no query": (tirex(QUERIES + '{"qid": "3"}'), "queries.jsonl, line 3: missing query; expected"),
     "lines: high surrogate": (touche_lines(r'{"id": "b", "argument": "\ud800"}'), r"line 1, byte 25: \ud800 is a lone surr"),
-    "TIREx: low surrogate": (tirex("", r'{"docno": "d", "text": "\udc00."}'), r"line 1, byte 24: \udc00 is a lone surrogate"),
-    "TIREx: two high surrogates": (tirex(r'{"qid": "\ud800\ud800"}'), r"queries.jsonl, line 1, byte 9: \ud800 is a lone"),
     "TIREx: not UTF-8": (tirex(documents=DOCUMENTS.encode() + b'{"docno": "\xff"}\n'), "documents.jsonl, line 4"),
     "TIREx: gzip bomb": ({"queries.jsonl": QUERIES, "documents.jsonl.gz": write_bomb}, "decompression bomb"),
     "TIREx: fraction as id": (tirex(documents='\n{"docno": 1.0, "text": "x"}'), "2: Expected `int | str`, got `float` - at"),
@@ -134,7 +129,6 @@ SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
 RUNS = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
-    "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\u200b1'; ids must be non-empty"),
     "rank of many digits": (f"1 Q0 a1 {MANY_DIGITS} 3 x\n", "line 1: invalid rank '7777"),
     **{
         f"score {score}": (format_lines("2", score), f"line 2: invalid score '{score}'; expected a finite number")
@@ -146,9 +140,7 @@ RUNS = {  # run to re-rank; part of the message
     "not UTF-8": (b"1 Q0 a\xff 1 3 x\n", "not UTF-8"),
     "FIFO": (os.mkfifo, "a FIFO"),
     "program": (b"\x7fELF\2\1\1\0\xff", "has null characters and thus is no text file; use a text file, or unpack"),
-    "7z archive": (b"7z\xbc\xaf\0\4", "run.txt: a 7z archive, not text in the expected format; unpack it"),
     "UTF-16": ("1 Q0 a1 1 3 x\n".encode("utf-16"), "not UTF-8 at byte 0; convert it to UTF-8"),
-    "archive": (b"run.txt\0\0\n", "has null characters and thus is no text file"),
     "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
     "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS}"),
     "no file": (lambda file: None, "no run found; expected"),
@@ -165,10 +157,8 @@ EVALUATIONS = {
     "run: other corpus": ("1 Q0 x-1 1 3 t\n", QRELS, "q.qrels: a for topic 1); use qrels of the same corpus"),
     **{
         f"qrels: grade {grade}": (RUN, QRELS + f"4 0 a {grade}\n", f"line 9: invalid grade '{grade}'; expected a number in")
-        for grade in ("2147483648", "1e30", "-1e300", "1e-320")
+        for grade in ("2147483648", "1e-320")
     },
-    "qrels: filler": (RUN, "1 0 a\u3164 1\n", "invalid docno 'a\\u3164'; ids must"),
-    "run: joiner": ("1 Q0 a\u200db 1 2 t\n", QRELS, "invalid docno 'a\\u200db'; ids must"),
     "qrels: a run": (RUN, "1 Q0 a 1 2.5 t\n", "expected 4: `topic 0 docno grade`; this is a run, not judgments"),
     "run: qrels": (QRELS, QRELS, "; these are judgments, not a run"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
@@ -184,7 +174,7 @@ FLAGS = {
     "system with hyphen": (("rank", "--system", "CEDR-DRMM"), "did you mean 'cedr_drmm'?"),
     **{
         f"depth {depth[:9]!r}": (("rank", f"--depth={depth}"), "expected an integer from 1 to 1000")
-        for depth in ("0", "1001", MANY_DIGITS, "10.0", "²", "")
+        for depth in ("0", "1001", MANY_DIGITS, "²")
     },
     **{
         f"empty {flag}": (("rank", flag, ""), PATH)
