@@ -3,7 +3,7 @@
 import json
 from itertools import groupby
 
-from aragorn.errors import escape_unprintable, pluralise
+from aragorn.errors import escape_name, escape_unprintable, pluralise
 from aragorn.verbs import CacheDirectoryOptions, SystemsOptions
 
 SECONDS_PER_DAY = 86400
@@ -49,6 +49,9 @@ def show_cache(options: CacheDirectoryOptions) -> None:
         print(f"removed {pluralise(len(removed_entries), 'result')} ({size:.1f} MB)")
         return
     entries = list_entries(options.directory)
+    if not entries:
+        print(f"{escape_name(str(options.directory))}: no cached results")
+        return
     print(f"{'result':32} {'number':>6} {'MB':>10}  {'last used':>12}")
     for name, group in groupby(entries, key=lambda entry: entry.name):
         members = list(group)

@@ -46,6 +46,7 @@ class RerankingOptions:
     input_run: Path | None = option(
         None,
         help="TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents",
+        metavar="PATH",
         variables=("inputRun",),
     )
     order: Order = option("auto", help=f"order of documents in input runs; auto: {AUTO_ORDER}")
@@ -176,7 +177,7 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
 
 @dataclass(frozen=True)
 class CheckOptions(CheckpointOptions, InputOptions):
-    """Validate input, checkpoints and runs, and report all errors, without ranking."""
+    """Validate input, checkpoints and runs, and report their errors, without ranking."""
 
     runs: tuple[Path, ...] = option(
         (),
@@ -274,7 +275,9 @@ class CacheDirectoryOptions:
 
     directory: Path = argument("directory of --cache-dir", metavar="DIR")
     prune: int | None = option(
-        None, help="remove the results that were not used in the last N days"
+        None,
+        help="remove the results that were not used in the last DAYS days",
+        metavar="DAYS",
     )
 
 

@@ -36,5 +36,7 @@ def test_results_are_listed_and_pruned_by_last_use(tmp_path, call):
         assert cache.get_or_build("terms", "old", lambda: b"built again") == b"built again"
     assert (directory / "notes.txt").read_text() == "mine"
     assert (foreign_dir / "notes.txt").read_text() == "mine"
+    (tmp_path / "runs").mkdir()
+    assert call("cache", tmp_path / "runs")[1].strip() == f"{tmp_path / 'runs'}: no cached results"
     code, output = call("cache", tmp_path / "missing")
     assert (code, "cannot be read" in output) == (5, True)

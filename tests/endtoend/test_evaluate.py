@@ -234,6 +234,14 @@ def test_all_measures_are_shown_or_written(tmp_path, monkeypatch, capsys):
     assert "nDCG@25" not in output
     written = pd.read_csv("tables/significance.csv")
     assert {*written["measure"]} == {*ALL_MEASURES}
+    without_baseline = command[:-2]
+    assert training(without_baseline) == 0  # whose tests are of other runs
+    assert not (tmp_path / "tables" / "significance.csv").exists()
+    (tmp_path / "tables" / "significance.csv").write_text("mine")
+    assert training(without_baseline) == 0
+    assert (tmp_path / "tables" / "significance.csv").read_text() == "mine"
+    capsys.readouterr()
+    (tmp_path / "tables" / "significance.csv").unlink()
     assert training([*command, "--all-measures"]) == 0
     header = capsys.readouterr().out.splitlines()[1]
     assert [name for name in ALL_MEASURES if name not in header] == []

@@ -159,6 +159,29 @@ def test_report_compares_with_primary_run_and_lists_fits(copy):
     html = read_report(copy, "selected")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"]
     assert re.findall(r"results are optimistic\): ([\w, ]+)\.", html) == ["tfr_bert"]
+    (copy / "others").mkdir()
+    shutil.copy(copy / "out" / "aragorn-tfr_bert.txt", copy / "others" / "elrond-tfr_bert.txt")
+    assert report(copy, "selected", "others") == 0
+    fitted = re.findall(r"are optimistic\): ([\w, -]+)\.", read_report(copy, "selected"))
+    assert fitted == ["tfr_bert, elrond-tfr_bert"]
+
+
+def read_chart_rows(html, name):
+    text = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', html)[1]
+    return json.loads(text)[name]
+
+
+def test_candidates_are_named_only_where_their_run_is_given(copy):
+    for systems, expected in (
+        (("bm25", "gru"), ["by bm25", "only by other systems", "by no system"]),
+        (("gru", "dirichlet_rm3"), ["by a system", "by no system"]),
+    ):
+        shutil.rmtree(copy / "selected", ignore_errors=True)
+        select_runs(copy, *systems)
+        flags = ["--qrels", str(copy / "qrels"), "--baseline", "gru"]
+        assert training(["report", str(copy / "selected"), *build_path_flags(copy), *flags]) == 0
+        rows = read_chart_rows(read_report(copy, "selected"), "candidates")
+        assert [*dict.fromkeys(row["found"] for row in rows)] == expected
 
 
 def test_report_of_one_run_and_of_another_input(copy, capsys):
@@ -180,8 +203,8 @@ def test_report_omits_judged_topics_that_the_input_lacks(copy):
     with (copy / "qrels").open("a") as file:
         file.write(f"99 0 {docno} 2\n")
     assert report(copy) == 0
-    text = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', read_report(copy))[1]
-    assert {row["topic"].split()[0] for row in json.loads(text)["topics"]} == {"1", "2", "3"}
+    rows = read_chart_rows(read_report(copy), "topics")
+    assert {row["topic"].split()[0] for row in rows} == {"1", "2", "3"}
 
 
 def test_report_without_a_primary_run_needs_a_baseline(copy, capsys):

@@ -34,7 +34,7 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
     # imports of packages follow, in this module and in the subcommands
     sys.excepthook = report_missing_package
 
-from aragorn import cli, signals, threads
+from aragorn import __version__, cli, signals, threads
 from aragorn.errors import EXIT_CODES
 from aragorn_training.commands import all as all_command
 from aragorn_training.commands import evaluate, fit, prepare, study
@@ -64,9 +64,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build_parser(selected_study: str) -> cli.ArgumentParser:
-    commands = cli.Commands(
-        cli.ArgumentParser(prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES)
+    parser = cli.ArgumentParser(
+        prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES
     )
+    parser.add_argument("--version", action="version", version=f"aragorn-training {__version__}")
+    commands = cli.Commands(parser)
     all_command.add_all(commands)
     kinds = commands.add_group("prepare", "build training data in a working directory", "KIND")
     for name, run in prepare.KINDS.items():

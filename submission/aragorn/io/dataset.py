@@ -86,8 +86,8 @@ class Dataset:
         candidates = inputs.find(RERANK_FILE)[:1]
         queries = inputs.find(QUERIES_FILE)[:1] or candidates
         documents = [file for name in DOCUMENTS_FILES for file in inputs.find(name)] or candidates
-        if not queries or not documents:
-            missing = " or ".join(DOCUMENTS_FILES) if queries else QUERIES_FILE
+        if not documents or (has_topics and not queries):
+            missing = QUERIES_FILE if documents else " or ".join(DOCUMENTS_FILES)
             fix = f"add this file or {RERANK_FILE} (optionally .gz){tirex.UNSUPPORTED}"
             raise InputError(self.name, "", f"no {missing} found", fix)
         self.topic_files = queries

@@ -1,5 +1,6 @@
 """Run the subcommand `search`: a single query, a prompt, or a web page."""
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +17,8 @@ from aragorn.systems import catalogue
 from aragorn.systems.catalogue import System, get_system
 from aragorn.verbs import QueryOptions
 
+log = logging.getLogger(__name__)
+
 DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # fast, and among the best (README, Results)
 PROMPT = "query> "
 
@@ -30,7 +33,7 @@ def search(options: QueryOptions) -> None:
         searcher = Searcher(Collection(dataset, session))
         systems, message = choose_systems(options.systems, searcher, options.inputs)
         if message:
-            print(escape_unprintable(message), file=sys.stderr)
+            log.info("%s", message)
         if options.serve is not None:
             from aragorn.search.server import serve
 

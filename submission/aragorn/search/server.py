@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(hosts) != 1 or not self.server.is_allowed(hosts[0]):
             self._send_error(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"expected host {LOOPBACK} or localhost; use {self.server.url}, or pass --host",
+                f"this server does not answer to that host; use {self.server.url}, or pass --host",
             )
             return
         # a page of another site must not start searches

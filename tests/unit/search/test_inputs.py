@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aragorn.errors import SubmissionError, UsageError
+from aragorn.errors import InputError, SubmissionError, UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.search import load_system
 from aragorn.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
@@ -27,6 +27,13 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path):
     dataset = Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
+
+
+def test_documents_without_queries_are_a_corpus(tmp_path):
+    (tmp_path / "documents.jsonl").write_text('{"docno": "1", "text": "zoos are cruel"}\n')
+    assert list(Dataset(tmp_path, has_topics=False).documents["premise"]) == ["zoos are cruel"]
+    with pytest.raises(InputError, match=r"no queries\.jsonl found"):
+        Dataset(tmp_path)
 
 
 def test_texts_are_numbered_and_used_as_conclusion_and_premise():

@@ -83,7 +83,7 @@ class RunComparison:
         )
         if totals["moved"]:
             lines.append(
-                f"score differences in {self.names[0]} between both ranks of a moved document: ≤ "
+                f"scores of {self.names[0]} at the two ranks of a moved document differ by at most "
                 f"{self.max_score_gap:.2g}"
             )
         return "\n".join(lines)

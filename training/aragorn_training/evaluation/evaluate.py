@@ -46,11 +46,24 @@ def parse_measure(name: str) -> str:
             f"unknown measure '{abbreviate(name)}' ({abbreviate(str(error))}); pass a name of "
             f"ir_measures, e.g. nDCG@10 or P(rel=2)@5, or {TOUCHE_NDCG}"
         ) from None
-    if not ir_measures.DefaultPipeline.supports(measure):  # type: ignore[no-untyped-call]
-        raise UsageError(
-            f"measure {measure}: needs a package that is not installed; choose another"
-        )
+    _require_provider(measure)
     return str(measure)
+
+
+def _require_provider(measure: ir_measures.Measure) -> None:
+    """Raise UsageError if a measure lacks parameters or the package that computes it."""
+    providers = ir_measures.DefaultPipeline.providers
+    try:
+        matching = [provider for provider in providers if provider.supports(measure)]
+    except AssertionError:
+        matching = []
+    if not matching:
+        parameters = ", ".join(measure.SUPPORTED_PARAMS)
+        reason = f"not computed with these parameters; it has {parameters or 'none'}"
+        raise UsageError(f"measure {measure}: {reason}, see https://ir-measur.es")
+    if not any(provider.is_available() for provider in matching):
+        fix = matching[0].install_instructions()
+        raise UsageError(f"measure {measure}: needs another package; {fix}, or choose another")
 
 
 def evaluate_run(

@@ -226,7 +226,7 @@ def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFram
     if not is_inside.any():
         examples = f"run: {abbreviate(run['docno'].iloc[0])}; collection: {abbreviate(min(docnos))}"
         reason = f"none of its {n_documents} is in the collection ({examples})"
-        raise InputError(file, "", reason, "use runs of this corpus version")
+        raise InputError(file, "", reason, "pass the input that it ranks, or a run of this input")
     restricted_run = run[is_inside].reset_index(drop=True)
     restricted_run["rank"] = restricted_run.groupby("qid").cumcount() + 1
     qids = set(restricted_run["qid"])

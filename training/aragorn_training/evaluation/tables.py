@@ -34,6 +34,7 @@ STYLES = {
     "latex": (r"\textbf{{{}}}", "{}", r"$\blacktriangle$", r"$\blacktriangledown$"),
 }
 LATEX_ESCAPES = str.maketrans({character: f"\\{character}" for character in "_%&#$"})
+SIGNIFICANCE_START = b"qrels,measure,run,"  # of significance.csv
 
 
 def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
@@ -80,12 +81,16 @@ def tabulate_topics(values: TopicValues) -> pd.DataFrame:
 def write_tables(
     output: Path, means: pd.DataFrame, values: TopicValues, significance: pd.DataFrame | None
 ) -> None:
-    """Write means.csv, per_topic.csv and, unless it is None, significance.csv to a directory."""
+    """Write means.csv, per_topic.csv and, unless it is None, significance.csv to a directory, in
+    which no significance.csv of other runs remains."""
     create_directory(output)
     tables = {"means": means, "per_topic": tabulate_topics(values), "significance": significance}
     for name, table in tables.items():
         if table is not None:
             write_csv(output / f"{name}.csv", table, 6, index=True)
+    file = output / "significance.csv"
+    if significance is None and file.is_file() and file.read_bytes().startswith(SIGNIFICANCE_START):
+        file.unlink()  # the tests of other runs
 
 
 def describe_tests(values: TopicValues, significance: pd.DataFrame | None) -> list[str]:

@@ -111,7 +111,11 @@ def write_report(
         directories=[escape_name(Path(os.path.realpath(path)).name) for path in directories],
         evaluations=evaluations,
         warning=format_sample_size_warning(evaluations[0].topics.shape[1]),
-        fitted=[system for system in systems if find_fitted(system, hashes, checkpoints)],
+        fitted=[
+            system
+            for system in systems
+            if find_fitted(split_name(files[system])[1], hashes, checkpoints)
+        ],
         overlaps=format_overlaps(overlaps),
         topics=sections,
         **_collect_data(sections, runs, evaluations, checkpoints),

@@ -124,7 +124,7 @@ def compute_recall(
 
 def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:
     """Count the relevant documents of each topic that the run of CANDIDATES, only others, or none
-    retrieve: rows `qid found n`."""
+    retrieve; or, without that run, any or none: rows `qid found n`."""
     relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
     pairs = pd.MultiIndex.from_frame(relevant)
     is_retrieved = {
@@ -132,12 +132,15 @@ def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> p
         for system, run in runs.items()
     }
     is_anywhere = np.any([*is_retrieved.values()], axis=0)
-    is_candidate = is_retrieved.get(CANDIDATES, np.zeros(len(pairs), bool))
-    kinds = {
-        f"by {CANDIDATES}": is_candidate,
-        "only by other systems": is_anywhere & ~is_candidate,
-        "by no system": ~is_anywhere,
-    }
+    if CANDIDATES in runs:
+        is_candidate = is_retrieved[CANDIDATES]
+        kinds = {
+            f"by {CANDIDATES}": is_candidate,
+            "only by other systems": is_anywhere & ~is_candidate,
+        }
+    else:
+        kinds = {"by a system": is_anywhere}
+    kinds["by no system"] = ~is_anywhere
     counts = pd.DataFrame(kinds).groupby(relevant["qid"].to_numpy(), sort=False).sum()
     return counts.rename_axis("qid").reset_index().melt("qid", var_name="found", value_name="n")
 

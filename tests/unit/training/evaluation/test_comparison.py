@@ -36,7 +36,7 @@ def test_changes_are_counted_per_topic():
         "topics: 2 in both runs", "topics only in a (1): 8", "topics only in b (1): 9",
         "documents in both runs: 6; largest score difference: 1", "1 of 2 rankings differ, first at rank 2",
         "rank correlation of documents in both runs (Spearman): mean 0.750, lowest 0.500 (topic 1)",
-        "documents moved: 2, entered: 1, left: 1", "score differences in a between both ranks of a moved document: ≤ 1",
+        "documents moved: 2, entered: 1, left: 1", "scores of a at the two ranks of a moved document differ by at most 1",
     ]  # fmt: skip
 
 

@@ -164,7 +164,9 @@ def test_any_measure_of_ir_measures_is_computed(tmp_path):
         ("nDCG@", "unknown measure 'nDCG@'"),
         ("precision@5", "unknown measure 'precision@5'"),
         ("nDCG@5 (Touché)", "or nDCG@5-touche"),
-        ("alpha_nDCG@5", "alpha_nDCG@5: needs a package"),
+        ("alpha_nDCG@5", "alpha_nDCG@5: needs another package; pip install ir-measures[pyndeval],"),
+        ("BPM", "BPM: not computed with these parameters; it has cutoff, T, min_rel, max_rel"),
+        ("RBP(p=0.8)", "RBP: not computed with these parameters; it has cutoff, p, rel"),
     ],
 )
 def test_unknown_measures_are_refused(name, message):
