@@ -304,7 +304,7 @@ def work_dir(prepared_work_dir, tmp_path):
 def without_plots():
     """Skip plotting the learning curves, which would take most of the time of a short training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_loop, "plot", lambda *_: b"")
+        patch.setattr(training_loop, "plot_learning_curve", lambda *_: b"")
         yield
 
 

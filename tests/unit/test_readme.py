@@ -16,7 +16,7 @@ from aragorn.__main__ import main as aragorn
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.published import RESULTS, load_figures
+from aragorn_training.report.published import RESULTS, load_figures
 from aragorn_training.report.sections import SECTIONS, update_readmes
 from tests.conftest import ROOT, SAMPLE, build_python_path, run_process
 

@@ -58,17 +58,11 @@ def convert(
     table: str = "",
     other_keys: Collection[str] = (),
 ) -> T:
-    """Convert values that were read from `path` to a struct.
+    """Convert values that were read from `path` to a msgspec struct.
 
-    Args:
-        path: File, for messages.
-        values: Values by key.
-        struct: Type of the result, a msgspec struct.
-        table: Name of the table that contains the values; empty: the top level.
-        other_keys: Valid keys removed from `values`, to suggest them for unknown ones.
-
-    Raises:
-        UsageError: If a key is unknown or a value is invalid; it names the file and the key.
+    `table` is the name of the table that contains the values; `other_keys` are valid ones that
+    `values` no longer has, to suggest them for unknown ones. Raises UsageError with file and key if
+    a key is unknown or a value is invalid.
     """
     with locate_errors(path):
         _check_keys(f"{table}." if table else "", values, struct, other_keys)

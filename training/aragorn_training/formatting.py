@@ -1,7 +1,11 @@
-"""Average measures that are undefined on some topics and format them for tables and JSON."""
+"""Average measures that are undefined on some topics, and format them for tables, JSON and
+templates."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import jinja2
 import numpy as np
 
 # Keys in metrics.json: means at the settings selected on the other folds, and at those selected on
@@ -31,3 +35,15 @@ def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float |
 def format_value(value: float | None, digits: int = 3) -> str:
     """Format a value with `digits` decimal places; None or NaN becomes a dash."""
     return DASH if value is None or np.isnan(value) else f"{value:.{digits}f}"
+
+
+def create_environment(file: str, autoescape: bool, **settings: Any) -> jinja2.Environment:
+    """Create the environment of the templates beside a module; an unknown variable is an error."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(file).parent),
+        autoescape=autoescape,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        **settings,
+    )

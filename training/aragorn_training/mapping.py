@@ -41,22 +41,20 @@ def map_cached(
     identify: Callable[[Argument], object] = repr,
     process_count: int | None = None,
 ) -> dict[Argument, Result]:
-    """Apply a function to distinct arguments and cache each result, so that a killed call resumes.
+    """Apply a function to distinct arguments and cache each result, so that a killed call resumes;
+    return the results by argument, in this order.
+
+    Calls and their errors are those of `map_parallel`; finished results stay cached.
 
     Args:
-        function: Module-level function or partial of one, see `map_parallel`, which also says how
-            its errors propagate; finished results stay cached.
-        arguments: Arguments of the calls, which start in this order.
+        function: Module-level function, or partial of one.
+        arguments: Arguments of the calls.
         cache_dir: Parent of the cached results.
-        name: Name of the results, also used in log messages.
+        name: Name of the results, also in log messages.
         key: Values that determine all results, besides the arguments; its `repr` is hashed.
-        result_type: Type of a result: a numpy array or a type that msgspec can encode.
-        identify: Function that returns the values that determine an argument's result; their `repr`
-            is hashed.
-        process_count: Number of processes, see `map_parallel`.
-
-    Returns:
-        Results by argument, in the order of the arguments.
+        result_type: numpy array, or a type that msgspec can encode.
+        identify: Values that determine an argument's result; their `repr` is hashed.
+        process_count: Number of processes.
     """
     parts = Parts(cache_dir / f"{name}-results")
     names = {argument: _hash((key, identify(argument))) for argument in arguments}
@@ -68,8 +66,7 @@ def map_cached(
     }
     if results:
         log.info("%s: %d of %d results cached", name, len(results), len(arguments))
-    jobs = [(argument, names[argument]) for argument in arguments]
-    jobs = [job for job in jobs if job[0] not in results]
+    jobs = [(argument, part) for argument, part in names.items() if argument not in results]
     if jobs:
         completions = map_parallel(partial(_compute, function, parts), jobs, process_count)
         calls = ((completion, 1) for completion in completions)

@@ -53,9 +53,14 @@ def output_option(help: str, metavar: str = "DIR") -> Any:
     return option(None, "-o", "--output", metavar=metavar, help=help)
 
 
-def input_option(help: str) -> Any:
-    """Return the field of -i, a mandatory directory."""
-    return option(MISSING, "-i", "--input", help=help)
+def input_option(help: str, default: Any = MISSING, **settings: Any) -> Any:
+    """Return the field of -i, mandatory by default: a directory, or for a tuple, an INPUT each."""
+    return option(default, "-i", "--input", help=help, **settings)
+
+
+def qrels_option(help: str, default: Any = MISSING) -> Any:
+    """Return the field of --qrels, a tuple of named files, mandatory by default."""
+    return option(default, parse=parse_named_path, metavar="[NAME=]FILE", help=help)
 
 
 parse_positive_int = integer_between(1, 2**31)
@@ -109,12 +114,8 @@ class CorpusOptions:
 class InputOptions:
     """Topics and corpus."""
 
-    inputs: tuple[Path, ...] = option(
-        MISSING,
-        "-i",
-        "--input",
-        metavar="INPUT",
-        help="topics and args.me corpus: directory, archive or file; repeatable",
+    inputs: tuple[Path, ...] = input_option(
+        "topics and args.me corpus: directory, archive or file; repeatable", metavar="INPUT"
     )
 
 
@@ -122,13 +123,11 @@ class InputOptions:
 class DefaultInputOptions:
     """Topics and corpus, by default the sample."""
 
-    inputs: tuple[Path, ...] = option(
+    inputs: tuple[Path, ...] = input_option(
+        "topics and corpus: directory, archive or file; repeatable (default: sample)",
         (SAMPLE_INPUT,),
-        "-i",
-        "--input",
         variables=("inputDataset", "TIRA_INPUT_DATASET"),
         metavar="INPUT",
-        help="topics and corpus: directory, archive or file; repeatable (default: sample)",
     )
 
 
@@ -143,10 +142,8 @@ class QrelsOptions:
 class NamedQrelsOptions:
     """Qrels files with names."""
 
-    qrels: tuple[NamedPath, ...] = option(
-        parse=parse_named_path,
-        metavar="[NAME=]FILE",
-        help=f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE",
+    qrels: tuple[NamedPath, ...] = qrels_option(
+        f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     )
 
 
@@ -154,11 +151,8 @@ class NamedQrelsOptions:
 class TuningOptions:
     """Judgments and measure of a cross-validation."""
 
-    qrels: tuple[NamedPath, ...] = option(
-        parse=parse_named_path,
-        metavar="[NAME=]FILE",
-        help=f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per "
-        "file",
+    qrels: tuple[NamedPath, ...] = qrels_option(
+        f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file"
     )
     measure: str = option(
         "nDCG@5", choices=SELECTION_MEASURES, help="measure whose mean over topics is optimised"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import msgspec
 
 from aragorn.storage.checkpoint_directory import (
@@ -14,19 +13,12 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
-from aragorn_training.formatting import format_value
+from aragorn_training.formatting import create_environment, format_value
 
 
 def render_card(template: str, **variables: Any) -> str:
     """Render `<template>.md.jinja`; raise jinja2.UndefinedError if a variable is missing."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = create_environment(__file__, autoescape=False, keep_trailing_newline=True)
     environment.filters["format_value"] = format_value
     return environment.get_template(f"{template}.md.jinja").render(variables)
 

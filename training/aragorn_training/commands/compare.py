@@ -87,11 +87,8 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 
 
 def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
-    """Describe the settings that differ between the recipes of two provenances.
-
-    Settings added since are not compared, except for the candidates of validation, which decide
-    what the metrics mean.
-    """
+    """Describe the settings that differ between the recipes of two provenances; of those added
+    since, only the candidates of validation, which decide what the metrics mean."""
     if "validation" in recipe:
         candidates = msgspec.to_builtins(read_candidate_settings(stored_recipe))
         stored_recipe = {**stored_recipe, "validation": candidates}

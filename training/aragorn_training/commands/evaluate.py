@@ -19,6 +19,7 @@ from aragorn_training.options import (
     index_files_by_name,
     output_option,
     parse_named_path,
+    qrels_option,
 )
 
 log = logging.getLogger(__name__)
@@ -120,12 +121,10 @@ class ReportOptions(CheckpointOptions, OrderOptions, DefaultInputOptions):
         help="directories with <team>-<system>.txt runs, of several teams or years; "
         "required without --published",
     )
-    qrels: tuple[NamedPath, ...] = option(
-        (),
-        parse=parse_named_path,
-        metavar="[NAME=]FILE",
-        help=f"{QRELS_HELP}; repeatable, e.g. 2020=FILE and 2021=FILE; the first orders the systems; "
+    qrels: tuple[NamedPath, ...] = qrels_option(
+        f"{QRELS_HELP}; repeatable, e.g. 2020=FILE and 2021=FILE; the first orders the systems; "
         "required without --published",
+        (),
     )
     baseline: str | None = option(
         None,
@@ -213,7 +212,8 @@ def compare(options: CompareOptions) -> None:
     directories, how the runs of each system differ."""
     from aragorn_training.evaluation.comparison import compare_directories, find_runs
 
-    (name_a, first), (name_b, second) = options.first, options.second
+    name_a, first = options.first
+    name_b, second = options.second
     names = (name_a, name_b)
     if name_a == name_b:
         names = (escape_name(str(first)), escape_name(str(second)))

@@ -17,9 +17,10 @@ from aragorn_training.options import (
     WorkOptions,
     get_output,
     index_files_by_name,
+    input_option,
     output_option,
-    parse_named_path,
     parse_work_dir,
+    qrels_option,
 )
 
 if TYPE_CHECKING:
@@ -71,19 +72,13 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         metavar="FUSION",
         help="name in training/aragorn_training/configs/fusions, .toml file, or ensemble system",
     )
-    qrels: tuple[NamedPath, ...] = option(
+    qrels: tuple[NamedPath, ...] = qrels_option(
+        f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are "
+        "weighted means of both",
         (),
-        parse=parse_named_path,
-        metavar="[NAME=]FILE",
-        help=f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels "
-        "are weighted means of both",
     )
-    inputs: tuple[Path, ...] = option(
-        (),
-        "-i",
-        "--input",
-        metavar="INPUT",
-        help="learned fusion only: judged input (topics and corpus); repeatable",
+    inputs: tuple[Path, ...] = input_option(
+        "learned fusion only: judged input (topics and corpus); repeatable", (), metavar="INPUT"
     )
     output: Path | None = output_option(
         "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)"

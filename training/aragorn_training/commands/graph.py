@@ -124,11 +124,8 @@ def _hash_path(path: Path) -> object:
 
 
 def build_graph(sources: Sources) -> dict[str, Step]:
-    """Build all steps by name, in an order in which each follows its requirements; a fusion is the
-    last system.
-
-    A step whose input is not given, or that requires such a step, is `missing` it.
-    """
+    """Build all steps by name, each after its requirements; a step whose input is not given, or
+    that requires such a step, is `missing` it."""
     graph = _Graph(sources)
     for name in list_system_checkpoints():
         graph.add(name)
@@ -136,8 +133,8 @@ def build_graph(sources: Sources) -> dict[str, Step]:
 
 
 def select_steps(steps: Mapping[str, Step], only: Sequence[str]) -> list[str]:
-    """Return the names of `only`, or of all steps that can be run, with required ones, in order;
-    raise UsageError for a step that is unknown or lacks an input."""
+    """Return `only`, or all steps that can be run, and those they require, in order; raise
+    UsageError for a step that is unknown or lacks an input."""
     for name in only:
         if name not in steps:
             raise UsageError(f"unknown step {name!r}; {suggest(name, steps)}")

@@ -150,14 +150,8 @@ def run_pairs(options: PairsOptions) -> None:
     from aragorn_training.data.work_directory import open_work_dir
 
     with open_work_dir(options.work_dir):
-        prepare_pairs(
-            options.input_dir,
-            options.work_dir,
-            options.seed,
-            options.sample,
-            options.hard_negatives,
-            options.overwrite,
-        )
+        sampling = (options.seed, options.sample, options.hard_negatives)
+        prepare_pairs(options.input_dir, options.work_dir, *sampling, options.overwrite)
 
 
 def run_passages(options: PassagesOptions) -> None:
@@ -166,13 +160,8 @@ def run_passages(options: PassagesOptions) -> None:
     from aragorn_training.data.work_directory import open_folder
 
     with open_folder(options.work_dir / "passages", options.work_dir):
-        table = prepare_passages(
-            options.input_dir,
-            options.work_dir,
-            options.exclude_qrels,
-            options.exclude_runs,
-            options.overwrite,
-        )
+        excluded = (options.exclude_qrels, options.exclude_runs)
+        table = prepare_passages(options.input_dir, options.work_dir, *excluded, options.overwrite)
     text = "`empty` in this corpus, `published` in Hollatz 2022"
     print(f"percentage of passages without a relevant word: {text}")
     print(table.to_string(index=False, float_format="%.1f"))
@@ -184,9 +173,8 @@ def run_quality(options: QualityOptions) -> None:
     from aragorn_training.data.work_directory import open_folder
 
     with open_folder(options.work_dir / "quality", options.work_dir):
-        prepare_quality(
-            options.input_dir, find_datasets(options.input_dir), options.work_dir, options.overwrite
-        )
+        datasets = find_datasets(options.input_dir)
+        prepare_quality(options.input_dir, datasets, options.work_dir, options.overwrite)
 
 
 def run_tags(options: TagsOptions) -> None:
@@ -243,9 +231,8 @@ def run_vectors(options: VectorsOptions) -> None:
     from aragorn_training.data.work_directory import open_folder, read_prepared_manifest
 
     epochs = options.epochs or (SURFACE_EPOCHS if options.surface_tokens else VectorSettings.epochs)
-    settings = VectorSettings(
-        options.dimensions, options.minimum_frequency, epochs, options.seed, options.surface_tokens
-    )
+    sizes = (options.dimensions, options.minimum_frequency, epochs)
+    settings = VectorSettings(*sizes, options.seed, options.surface_tokens)
     output = options.output or options.work_dir / get_default_folder_name(settings.surface_method)
     read_prepared_manifest(options.work_dir)  # before a folder is created
     with open_folder(output, options.work_dir):
@@ -259,9 +246,8 @@ def run_encoder(options: EncoderOptions) -> None:
     from aragorn_training.data.work_directory import open_work_dir
 
     if options.name not in PACKAGED_ENCODERS:
-        raise UsageError(
-            f"unknown encoder '{options.name}'; {suggest(options.name, PACKAGED_ENCODERS)}"
-        )
+        hint = suggest(options.name, PACKAGED_ENCODERS)
+        raise UsageError(f"unknown encoder '{options.name}'; {hint}")
     with open_work_dir(options.work_dir):
         print(convert_encoder(options.name, options.work_dir, options.overwrite))
 

@@ -19,7 +19,7 @@ from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
 from aragorn_training.commands.graph import Step
-from aragorn_training.published import PACKAGE_DIR, STEP_SECONDS
+from aragorn_training.report.published import PACKAGE_DIR, STEP_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -78,16 +78,8 @@ class Records:
 
 @dataclass
 class Scheduler:
-    """Processes of steps, at most `process_count` at the same time, and one per element of `gpus`
-    among those that use a GPU.
-
-    Args:
-        steps: Steps by name.
-        records: Records of these steps.
-        device: Type of the device, "cpu" or "cuda".
-        process_count: Maximum number of processes.
-        gpus: Index of a GPU per process that may use it; empty if the device is the CPU.
-    """
+    """Processes of steps, at most `process_count` at the same time, and one per element of `gpus`,
+    the index of a GPU, among those that use a GPU; `gpus` is empty if the device is the CPU."""
 
     steps: Mapping[str, Step]
     records: Records

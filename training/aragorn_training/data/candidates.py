@@ -80,10 +80,8 @@ def draw_negatives(
         sample_factor: Number of arguments sampled per negative.
 
     Returns:
-        Row indices (Q, count) of arguments in the pool.
-
-    Raises:
-        InputError: If the pool has fewer than `count` arguments of other conclusions for a query.
+        Row indices (Q, count) of arguments in the pool. Raises InputError if a query has fewer than
+        `count` arguments of other conclusions.
     """
     negatives = np.empty((len(queries), count), dtype=np.int64)
     for index, query in enumerate(queries):

@@ -47,15 +47,12 @@ def sample_negatives(
         arguments: Arguments of one split, sorted by `normalised_conclusion`.
         per_argument: Number of negatives per argument.
         seed: Seed of the sample.
-        comparisons_per_chunk: Approximate number of conclusion pairs to compare at a time, which
-            limits memory.
+        comparisons_per_chunk: Approximate number of conclusion pairs that are compared at once,
+            which limits memory.
 
     Returns:
-        Row indices (arguments, per_argument) of the negatives.
-
-    Raises:
-        InputError: If the most frequent conclusion needs more negatives than there are arguments of
-            other conclusions.
+        Row indices (arguments, per_argument) of the negatives. Raises InputError if the most
+        frequent conclusion needs more than there are arguments of other conclusions.
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
@@ -82,20 +79,12 @@ def sample_negatives(
 
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int) -> np.ndarray:
     """Mine one hard negative per argument: a premise of another conclusion, retrieved for the
-    conclusion of the argument.
+    conclusion of the argument; return row indices (arguments,).
 
     The top RETRIEVAL_DEPTH arguments that a Dirichlet-smoothed language model retrieves for a
-    conclusion are assigned to its arguments in random order, cyclically if it has more arguments.
-    As retrieved premises are unjudged, some may be relevant.
-
-    Args:
-        arguments: Arguments of one split: `docno conclusion normalised_conclusion premise`.
-        fallback: Row indices (arguments,) of the negatives to use if nothing is retrieved for a
-            conclusion.
-        seed: Seed of the random order.
-
-    Returns:
-        Row indices (arguments,) of the negatives.
+    conclusion are assigned to its arguments in random order, cyclically if it has more arguments;
+    `fallback` (arguments,) if nothing is retrieved. As retrieved premises are unjudged, some may be
+    relevant. `arguments` of one split: `docno conclusion normalised_conclusion premise`.
     """
     rng = create_generator(seed, RandomStream.HARD_NEGATIVES)
     negatives = fallback.copy()
@@ -110,18 +99,11 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
 def retrieve_for_conclusions(
     arguments: pd.DataFrame, index_settings: IndexSettings, model: Model, depth: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Retrieve arguments of other conclusions for every normalised conclusion; the query is its
-    first argument's conclusion.
+    """Retrieve `depth` arguments of other conclusions for every normalised conclusion; the query is
+    its first argument's conclusion.
 
-    Args:
-        arguments: Arguments `docno conclusion normalised_conclusion premise`.
-        index_settings: Fields and stemmer of the index.
-        model: Retrieval model.
-        depth: Maximum number of arguments retrieved per conclusion.
-
-    Yields:
-        Row indices of a conclusion's arguments, sorted by docno, and of the retrieved arguments,
-        sorted by descending score.
+    Yields the row indices of a conclusion's `arguments` (`docno conclusion normalised_conclusion
+    premise`), sorted by docno, and of the retrieved arguments, by descending score.
     """
     # the index numbers documents by docno
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")

@@ -26,17 +26,12 @@ log = logging.getLogger(__name__)
 
 
 def prepare_labels(file: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Write the pairs of a table `query text label` as training lists, one per query, to
-    `get_table_path(work_dir)`; keep complete lists.
+    """Write the pairs of a UTF-8 table `query text label`, tab-separated or .csv with commas and
+    double quotes, as training lists, one per query, to `get_table_path(work_dir)`; keep complete
+    lists.
 
-    Args:
-        file: UTF-8 table with a header: tab-separated, or .csv with commas and double quotes.
-        work_dir: Working directory.
-        overwrite: Whether to replace lists prepared from other input.
-
-    Raises:
-        InputError: If the table is malformed, or fewer than MIN_QUERIES queries have texts of
-            different labels.
+    Raises InputError if the table is malformed, or fewer than MIN_QUERIES queries have texts of
+    different labels.
     """
     cache_key = {
         "input": hash_input_files([file]),
@@ -64,8 +59,7 @@ def _write_lists(file: Path, output: Path) -> None:
 
 
 def _read_pairs(file: Path) -> pd.DataFrame:
-    """Read the labelled pairs as COLUMNS, with the query as debate and topic, and the line as
-    docno."""
+    """Read the labelled pairs as COLUMNS; the query is debate and topic, the line the docno."""
     is_csv = file.suffix == ".csv"
     rows = []
     for line, (query, text, label) in read_rows(file, HEADER, "," if is_csv else "\t", is_csv):

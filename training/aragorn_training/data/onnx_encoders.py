@@ -81,10 +81,8 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     """Convert an encoder of PACKAGED_ENCODERS to float32 in Hugging Face format; keep a complete
     folder unless `overwrite`.
 
-    provenance.json records the source, the licence and the hashes of the files read and written.
-
-    Returns:
-        The folder, `work_dir`/encoders/`name`, for use as `encoder.name` in recipes and studies.
+    Returns the folder, `work_dir`/encoders/`name`, for use as `encoder.name` in recipes and
+    studies.
     """
     encoder = PACKAGED_ENCODERS[name]
     output = work_dir / "encoders" / name

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +62,14 @@ def load_training_pairs(
         premises.append(encode_premise(tokeniser, input_unit, row["premise"]))
         negatives.append(row["negatives"][0])
     if hard_negatives:
+        file = get_hard_negatives_file(work_dir, hard_negatives)
         kind = f"pairs --hard-negatives {hard_negatives}"
-        hard_negative_rows = iter_rows(
-            get_hard_negatives_file(work_dir, hard_negatives), None, work_dir, kind
-        )
-        hard_negative_by_docno = {
-            row["docno"]: row["unrelated_docno"] for row in hard_negative_rows
-        }
-        negatives = [hard_negative_by_docno[docno] for docno in rows]
+        hard_rows = iter_rows(file, None, work_dir, kind)
+        by_docno = {row["docno"]: row["unrelated_docno"] for row in hard_rows}
+        negatives = [by_docno[docno] for docno in rows]
     negative_rows = np.array([rows[docno] for docno in negatives])
-    return TrainingPairs(
-        PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), negative_rows
-    )
+    texts = (PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises))
+    return TrainingPairs(*texts, negative_rows)
 
 
 def load_validation_queries(
@@ -96,19 +93,14 @@ def load_validation_queries(
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]
     premises = [*(row["premise"] for row in table), *training_premises.values()]
-    words = [
-        row["premise"]
-        for row in iter_rows(work_dir / "validation.words.parquet", ["premise"], work_dir)
-    ]
+    word_rows = iter_rows(work_dir / "validation.words.parquet", ["premise"], work_dir)
+    words = [row["premise"] for row in word_rows]
     words += _load_training_premises(work_dir, "words", training_docnos).values()
     docno_order = np.argsort(np.array(docnos, dtype=object), kind="stable")
+    premise_ids = [encode_premise(tokeniser, input_unit, premise) for premise in premises]
     return ValidationQueries(
-        queries=PaddedTexts.from_ids(
-            [tokeniser.encode_query(conclusion) for conclusion in conclusions]
-        ),
-        premises=PaddedTexts.from_ids(
-            [encode_premise(tokeniser, input_unit, premise) for premise in premises]
-        ),
+        queries=PaddedTexts.from_ids([*map(tokeniser.encode_query, conclusions)]),
+        premises=PaddedTexts.from_ids(premise_ids),
         candidates=np.array(candidates).reshape(len(groups), CANDIDATES_PER_QUERY),
         tie_order=np.argsort(docno_order),
         docnos=docnos,
@@ -125,9 +117,8 @@ def _load_negatives(
 ) -> list[list[str]]:
     """Load or draw the docnos of each query's negatives; `groups`: rows of `table` by query."""
     if (settings.pool, settings.rule) == ("split", "least_similar"):  # sampled by `prepare pairs`
-        return [
-            [docno for row in rows for docno in table[row]["negatives"]] for rows in groups.values()
-        ]
+        parts = ([table[row]["negatives"] for row in rows] for rows in groups.values())
+        return [[*chain.from_iterable(part)] for part in parts]
     pool = table
     if settings.pool == "collection":
         columns = ["docno", "normalised_conclusion"]
@@ -135,15 +126,12 @@ def _load_negatives(
     conclusions = np.array([row["normalised_conclusion"] for row in pool], dtype=object)
     seed = read_prepared_manifest(work_dir).inputs["seed"]
     count = CANDIDATES_PER_QUERY - POSITIVES
-    rows_by_query = draw_negatives(
-        conclusions, np.array([*groups], dtype=object), count, settings.rule, seed
-    )
+    queries = np.array([*groups], dtype=object)
+    rows_by_query = draw_negatives(conclusions, queries, count, settings.rule, seed)
     # Dealt to the positives in turn, as by `sample_negatives`: the first negatives of all positives
     # are the least similar.
-    dealt_rows = (
-        rows_by_query.reshape(len(groups), -1, POSITIVES).swapaxes(1, 2).reshape(len(groups), count)
-    )
-    return [[pool[row]["docno"] for row in rows] for rows in dealt_rows]
+    dealt = rows_by_query.reshape(len(groups), -1, POSITIVES).swapaxes(1, 2)
+    return [[pool[row]["docno"] for row in rows.ravel()] for rows in dealt]
 
 
 def _load_training_premises(

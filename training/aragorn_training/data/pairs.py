@@ -68,16 +68,8 @@ def prepare_pairs(
     """Write the tables of pairs, corpus statistics and, if set, hard negatives into a working
     directory.
 
-    The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives are
-    <model>/unrelated.parquet.
-
-    Args:
-        corpus_dir: Directory with the args.me corpus.
-        work_dir: Working directory.
-        seed: Seed of the sample, the split and the negatives.
-        sample_size: Number of random arguments to use; 0: all.
-        hard_negatives: Retrieval model of hard negatives, if any: "dirichlet".
-        overwrite: Whether to replace tables prepared from other input or settings.
+    The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives of a
+    retrieval model are <model>/unrelated.parquet. `sample_size` 0: all arguments.
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {

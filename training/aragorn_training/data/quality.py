@@ -52,11 +52,8 @@ def find_datasets(directory: Path) -> list[str]:
             f"({' or '.join(missing_folders)})"
         )
     if missing_folders:
-        log.info(
-            "%s: skipping data sets whose folders are missing: %s",
-            directory,
-            ", ".join(missing_folders),
-        )
+        message = "%s: skipping data sets whose folders are missing: %s"
+        log.info(message, directory, ", ".join(missing_folders))
     return datasets
 
 
@@ -73,24 +70,20 @@ def prepare_quality(
     for name, hashes in inputs.items():
         file = get_table_path(work_dir, name)
         cache_key = {"input": hashes, "version": describe_versions(sys.modules[__name__])}
-        tables = RecordedFiles(
-            file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name]
-        )
+        manifest = file.with_suffix(".json").name
+        tables = RecordedFiles(file.parent, cache_key, overwrite, manifest, [file.name])
         tables.build([file.name], partial(_write_table, name, directory))
 
 
 def _write_table(name: str, directory: Path, file: Path) -> None:
-    if name in LIST_DATASETS:
-        files = track(LIST_DATASETS[name].list_files(directory), name, "lists")
-        table = pd.concat(
-            [LIST_DATASETS[name].read_list(list_file) for list_file in files], ignore_index=True
-        )
+    if dataset := LIST_DATASETS.get(name):
+        files = track(dataset.list_files(directory), name, "lists")
+        table = pd.concat(map(dataset.read_list, files), ignore_index=True)
     else:
         table = webis_argquality.read_judgments(directory)
     table = table.assign(data=name)
-    table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(
-        file, index=False
-    )
+    other_columns = [column for column in table if column not in COLUMNS]
+    table[[*COLUMNS, *other_columns]].to_parquet(file, index=False)
     n_lists = table["topic"].nunique()
     n_debates = table["debate"].nunique()
     log.info("%s: %d texts, %d lists, %d debates", name, len(table), n_lists, n_debates)

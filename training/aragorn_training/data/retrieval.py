@@ -1,6 +1,6 @@
 """Open the retrieval of a command."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from aragorn.io.dataset import Dataset
 from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.systems.enrichment import Enrichment
+from aragorn.text.index_terms import Fields
 
 
 class DatasetRetrieval(Retrieval):
@@ -21,18 +23,21 @@ class DatasetRetrieval(Retrieval):
         self.dataset = dataset
 
 
+def load_input_fields(taggers: Iterable[str], retrieval: Retrieval) -> dict[str, Fields]:
+    """Load the fields that taggers read, by name; call it first, to fail early if one is damaged."""
+    checkpoints = retrieval.session.checkpoints
+    return {
+        name: Enrichment(name).load_checkpoint(checkpoints).network.input_fields for name in taggers
+    }
+
+
 @contextmanager
 def open_retrieval(
     options: Any, cache_dir: Path | None, output_dir: Path
 ) -> Iterator[DatasetRetrieval]:
-    """Open a retrieval on the input of a command.
-
-    Args:
-        options: Options of the command: `inputs`, `checkpoint_dir`, `device` and, if it has them,
-            `input_run`, `order` and `precision`.
-        cache_dir: Cache; None: a temporary directory.
-        output_dir: Parent of the temporary directory if the system provides none.
-    """
+    """Open a retrieval with a command's options `inputs`, `checkpoint_dir`, `device` and, if it has
+    them, `input_run`, `order` and `precision`; for `cache_dir` None, the cache is a temporary
+    directory, made in `output_dir` if the system provides none."""
     dataset = Dataset(
         *options.inputs,
         input_run=getattr(options, "input_run", None),

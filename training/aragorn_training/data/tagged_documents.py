@@ -1,13 +1,11 @@
 """Prepare, load and split tables of documents whose tokens are tagged with argument components."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,30 +31,22 @@ SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string()
 TEST_FRACTION = 0.2  # held-out fraction of the documents
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Disjoint training and test documents."""
 
     train: list[TaggedDocument]
     test: list[TaggedDocument]
 
-    def __add__(self, other: Split) -> Split:
-        """Concatenate two splits."""
-        return Split(self.train + other.train, self.test + other.test)
-
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
     """Convert es.txt and wd.txt to `work_dir`/tagging/{essays,webd}.parquet (`words tags`)."""
     inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
-    tables = RecordedFiles(
-        work_dir / "tagging",
-        {"input": inputs, "version": describe_versions(surface_tokens, sys.modules[__name__])},
-        overwrite,
-    )
+    versions = describe_versions(surface_tokens, sys.modules[__name__])
+    cache_key = {"input": inputs, "version": versions}
+    tables = RecordedFiles(work_dir / "tagging", cache_key, overwrite)
     for name, dataset in SOURCES.items():
-        tables.build(
-            [get_table_path(work_dir, name).name], partial(_write_table, directory, name, dataset)
-        )
+        file = get_table_path(work_dir, name)
+        tables.build([file.name], partial(_write_table, directory, name, dataset))
 
 
 def get_table_path(work_dir: Path, name: str) -> Path:
@@ -66,20 +56,15 @@ def get_table_path(work_dir: Path, name: str) -> Path:
 
 def _write_table(directory: Path, name: str, dataset: ComponentDataset, file: Path) -> None:
     documents = read_documents(directory, dataset)
-    columns = [
-        [document.tokens for document in documents],
-        [document.tags for document in documents],
-    ]
-    pq.write_table(pa.table(columns, schema=SCHEMA), file)
+    columns = {
+        "words": [document.tokens for document in documents],
+        "tags": [document.tags for document in documents],
+    }
+    pq.write_table(pa.table(columns, SCHEMA), file)
     n_tokens = sum(len(document.tokens) for document in documents)
     n_components = sum(tag.startswith("B-") for document in documents for tag in document.tags)
-    log.info(
-        "%s: %d documents, %d tokens, %d components",
-        name,
-        len(documents),
-        n_tokens,
-        n_components,
-    )
+    counts = f"{len(documents)} documents, {n_tokens} tokens, {n_components} components"
+    log.info("%s: %s", name, counts)
 
 
 def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
@@ -93,6 +78,4 @@ def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
     """Split documents at random; the share of test documents, at least one, is TEST_FRACTION."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
-    return Split(
-        train=[documents[index] for index in train], test=[documents[index] for index in test]
-    )
+    return Split([documents[index] for index in train], [documents[index] for index in test])

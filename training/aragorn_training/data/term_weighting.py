@@ -90,12 +90,8 @@ def prepare_passages(
     """Write the passages of all arguments of sufficient length into `work_dir`/passages, see
     SCHEMA.
 
-    Args:
-        corpus_dir: Directory with the args.me corpus.
-        work_dir: Working directory.
-        qrels: TREC qrels files, whose documents are marked as judged.
-        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as pooled.
-        overwrite: Whether to replace a table prepared from other input.
+    Documents of the TREC files `qrels` are marked as judged, and those in the top POOL_DEPTH of a
+    topic in `runs` as pooled.
 
     Returns:
         One row per document set (`documents`) and reference: number of `passages`, percentage
@@ -115,12 +111,8 @@ def prepare_passages(
     }
     tables = RecordedFiles(get_passages_dir(work_dir), cache_key, overwrite)
     tables.build([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
-    document_sets = [
-        "all",
-        *(["unjudged"] if qrels else []),
-        *(["unpooled"] if qrels and runs else []),
-    ]
-    return _count_passages(work_dir, document_sets)
+    is_known = {"all": True, "unjudged": bool(qrels), "unpooled": bool(qrels and runs)}
+    return _count_passages(work_dir, [name for name in is_known if is_known[name]])
 
 
 def _write_passages(
@@ -134,21 +126,16 @@ def _write_passages(
     topics = read_topics(files)
     stems = TermAnalyser("porter")
     if n_without_topic := sum(not topics[docno] for docno in arguments["docno"]):
-        message = (
-            "%d of %d arguments have no topic; their words are labelled by the conclusion only"
-        )
-        log.warning(message, n_without_topic, len(arguments))
+        counts = f"{n_without_topic} of {len(arguments)} arguments"
+        log.warning("%s have no topic; their words are labelled by the conclusion only", counts)
     blocks = np.split(
         np.arange(len(arguments)), range(ARGUMENTS_PER_BATCH, len(arguments), ARGUMENTS_PER_BATCH)
     )
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
             rows = [
-                {
-                    **row,
-                    "judged": row["docno"] in judged_docnos,
-                    "pooled": row["docno"] in pooled_docnos,
-                }
+                row
+                | {"judged": row["docno"] in judged_docnos, "pooled": row["docno"] in pooled_docnos}
                 for argument in arguments.iloc[block].itertuples()
                 for row in _split_argument(argument, topics, stems)
             ]
@@ -213,18 +200,16 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
         "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
     }[document_set]
     flags = "".join(f" {flag} FILE" for flag in required_options.values())
+    command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir}"
     if PASSAGES not in manifest.files:
-        command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir}{flags}"
-        raise InputError(f"{get_passages_dir(work_dir) / PASSAGES}: not found; run `{command}`")
-    for name in required_options:
-        if not manifest.inputs[name]:
-            need = f'which documents = "{document_set}" needs'
-            reason = f"the passages were prepared without {name}, {need}"
-            command = "aragorn-training prepare passages -i INPUT --work-dir"
-            raise InputError(
-                f"{get_passages_dir(work_dir)}: {reason}; run "
-                f"`{command} {work_dir} --overwrite{flags}`"
-            )
+        file = get_passages_dir(work_dir) / PASSAGES
+        raise InputError(f"{file}: not found; run `{command}{flags}`")
+    if missing := next((name for name in required_options if not manifest.inputs[name]), None):
+        need = f'which documents = "{document_set}" needs'
+        reason = (
+            f"{get_passages_dir(work_dir)}: the passages were prepared without {missing}, {need}"
+        )
+        raise InputError(f"{reason}; run `{command} --overwrite{flags}`")
     return manifest
 
 

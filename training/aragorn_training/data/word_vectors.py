@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
 
@@ -28,7 +27,11 @@ from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.vocabulary import Vocabulary
 from aragorn.versions import describe_versions
 from aragorn_training.data.split import RandomStream, create_generator
-from aragorn_training.data.work_directory import build_not_found_error, read_prepared_manifest
+from aragorn_training.data.work_directory import (
+    build_not_found_error,
+    iter_rows,
+    read_prepared_manifest,
+)
 
 VERSION = 1  # of the vectors of the same tables
 
@@ -71,9 +74,8 @@ class PremiseTokens:
         self._tokenise = split_surface_tokens if settings.surface_method else str.split
 
     def __iter__(self) -> Iterator[list[str]]:
-        for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
-            for text in batch["premise"].to_pylist():
-                yield self._tokenise(text)[:MAX_WORDS_PER_TEXT]
+        for row in iter_rows(self._file, ["premise"], self._file.parent):
+            yield self._tokenise(row["premise"])[:MAX_WORDS_PER_TEXT]
 
 
 def prepare_vectors(
@@ -111,9 +113,8 @@ def prepare_vectors(
             if vectors_file
             else _train_vectors(premises, settings)
         )
-        path.write_bytes(
-            safetensors.numpy.save({"vectors": _build_vector_table(vocabulary, vectors, settings)})
-        )
+        table = _build_vector_table(vocabulary, vectors, settings)
+        path.write_bytes(safetensors.numpy.save({"vectors": table}))
 
     output.build([VECTORS_FILE], write)
     content = vocabulary.to_text().encode()
@@ -123,8 +124,7 @@ def prepare_vectors(
 def _build_vocabulary(
     work_dir: Path, premises: PremiseTokens, settings: VectorSettings
 ) -> Vocabulary:
-    """Build the vocabulary of the premises and log its coverage; raise InputError if no word is
-    frequent enough."""
+    """Build the vocabulary and log its coverage; InputError if no word is frequent enough."""
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent_words:
@@ -133,12 +133,8 @@ def _build_vocabulary(
             "--minimum-frequency"
         )
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    _log_coverage(
-        work_dir,
-        vocabulary,
-        counts,
-        split_surface_tokens if settings.surface_method else tokenise_query,
-    )
+    tokenise = split_surface_tokens if settings.surface_method else tokenise_query
+    _log_coverage(work_dir, vocabulary, counts, tokenise)
     return vocabulary
 
 
@@ -155,9 +151,8 @@ def get_default_folder_name(surface_method: VectorMethod | None) -> str:
 def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
     """Load vocabulary and vectors (terms, dimensions) float32 of `prepare_vectors`."""
     try:
-        return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(
-            output_dir / VECTORS_FILE
-        )["vectors"]
+        vocabulary = Vocabulary.load(output_dir / VOCABULARY_FILE)
+        return vocabulary, safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
         fix = "run `aragorn-training prepare vectors --work-dir WORK_DIR`"
         raise InputError(f"{output_dir}: cannot load word vectors ({error}); {fix}") from None
@@ -180,11 +175,8 @@ def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVe
     from gensim.models import FastText, Word2Vec
 
     logging.getLogger("gensim").setLevel(logging.WARNING)  # its events are for its developers
-    model_class = (
-        partial(FastText, bucket=FASTTEXT_BUCKETS)
-        if settings.surface_method == "fasttext"
-        else Word2Vec
-    )
+    is_fasttext = settings.surface_method == "fasttext"
+    model_class = partial(FastText, bucket=FASTTEXT_BUCKETS) if is_fasttext else Word2Vec
     model = model_class(
         vector_size=settings.dimensions,
         min_count=settings.minimum_frequency,
@@ -245,25 +237,20 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
 def _build_vector_table(
     vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings
 ) -> np.ndarray:
-    is_known = [term in vectors.key_to_index for term in vocabulary.terms]
-    known_vectors = vectors.vectors[
-        [vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]
-    ]
+    rows = vectors.key_to_index
+    is_known = [term in rows for term in vocabulary.terms]
+    known_vectors = vectors.vectors[[rows[term] for term in vocabulary.terms if term in rows]]
     if not len(known_vectors):
         raise InputError(
             "--from-file: no word of the premises has a vector; use vectors of lower-cased English "
             "words"
         )
     rng = create_generator(settings.seed, RandomStream.MISSING_VECTORS)
-    table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(
-        np.float32
-    )
+    size = (len(is_known), settings.dimensions)
+    table = rng.normal(0, known_vectors.std(), size).astype(np.float32)
     table[is_known] = known_vectors
-    log.info(
-        "Found vectors for %d of %d terms; vectors of the other terms are random",
-        len(known_vectors),
-        len(is_known),
-    )
+    message = "Found vectors for %d of %d terms; vectors of the other terms are random"
+    log.info(message, len(known_vectors), len(is_known))
     return table
 
 
@@ -276,16 +263,10 @@ def _log_coverage(
     """Log the vocabulary's coverage of the tokens of premises and of validation queries."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
-    queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])[
-        "conclusion"
-    ].to_pylist()
-    query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
+    rows = iter_rows(work_dir / "validation.words.parquet", ["conclusion"], work_dir)
+    queries = {row["conclusion"] for row in rows}
+    query_tokens = [word for query in queries for word in tokenise(query)]
     query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
-    log.info(
-        "Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of "
-        "validation-query tokens",
-        len(terms),
-        len(counts),
-        100 * coverage,
-        100 * query_coverage,
-    )
+    text = f"{100 * coverage:.1f} % of premise tokens and {100 * query_coverage:.1f} %"
+    message = "Vocabulary: %d of %d distinct words; covers %s of validation-query tokens"
+    log.info(message, len(terms), len(counts), text)

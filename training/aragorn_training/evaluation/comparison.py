@@ -92,15 +92,13 @@ class RunComparison:
 def compare_rankings(
     first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]
 ) -> RunComparison:
-    """Compare two runs `qid docno score`, in rank order, topic by topic.
+    """Compare two runs `qid docno score`, in rank order, topic by topic; raise InputError if they
+    have no common topic, or no common document for a topic.
 
     Columns of `topics`: `shared`, the number of documents in both runs; `entered` and `left`, of
     those only in the second and only in the first run; `moved`, of shared documents with another
     rank; `first_rank`, the first rank at which the documents differ (NaN for identical rankings);
     `correlation`, Spearman's rank correlation of the shared documents (NaN for fewer than three).
-
-    Raises:
-        InputError: If the runs have no common topic, or no common document for a topic.
     """
     run_a, run_b = (
         run.assign(rank=run.groupby("qid").cumcount() + 1)[[*KEYS, "rank", "score"]]

@@ -33,18 +33,8 @@ class Fold(NamedTuple):
 
 
 def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
-    """Split names into folds whose test sets partition the names; if `n_folds` is 1, the test set
-    is empty.
-
-    Args:
-        names: Names of debates or topics.
-        n_folds: Number of folds.
-        n_dev: Number of dev names per fold.
-        seed: Random seed of the split.
-
-    Raises:
-        ValueError: If there are too few names for the folds and dev sets.
-    """
+    """Split names, with `n_dev` dev names each, into folds whose test sets partition the names; if
+    `n_folds` is 1, the test set is empty. Raises ValueError if there are too few names."""
     order = np.random.default_rng(seed).permutation(len(names))
     shuffled = np.array(sorted(names), dtype=object)[order].tolist()
     tests = [shuffled[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]

@@ -69,13 +69,10 @@ def format_overlaps(overlaps: Sequence[Overlap]) -> list[str]:
 def compute_overlap(
     run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]
 ) -> Overlap:
-    """Compute the overlap of a run `qid docno`, in rank order, and qrels `qid docno rel`, with their
-    names and files; log a warning if judged topics are missing or few documents are judged.
-
-    Raises:
-        InputError: If no topic of the run has a relevant document, or no document of these topics
-            is judged for its topic.
-    """
+    """Compute the overlap of a run `qid docno`, in rank order, and qrels `qid docno rel`, with
+    their names and files; log a warning if judged topics are missing or few documents are judged.
+    Raises InputError if no topic of the run has a relevant document, or no document of these topics
+    is judged for its topic."""
     topics = list(dict.fromkeys(run["qid"]))
     evaluated = set(get_evaluated_topics(qrels))
     judged = set(qrels["qid"])
@@ -113,8 +110,7 @@ def compute_overlap(
 def _build_no_judged_document_error(
     pairs: pd.DataFrame, qrels: pd.DataFrame, files: tuple[object, object]
 ) -> InputError:
-    """Build the error of a run and qrels without a common pair of topic and document, with an
-    example of each."""
+    """Build the error of a run and qrels without a common pair, with an example of each."""
     pair, judged_pair = (
         " for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0]))
         for table in (pairs, qrels)
@@ -168,8 +164,7 @@ def raise_no_common_topic(
 
 
 def read_docnos(file: Path) -> set[str]:
-    """Read docnos, one per line; raise InputError for several fields, an invalid docno or an empty
-    file."""
+    """Read docnos, one per line; raise InputError for other lines and an empty file."""
     docnos = set[str]()
     for line in read_trec_lines(file):
         if line.is_blank_or_comment:
@@ -196,8 +191,7 @@ def count_judged_documents(qrels: pd.DataFrame, docnos: Set[str]) -> pd.DataFram
 
 
 def find_complete_topics(counts: pd.DataFrame) -> list[str]:
-    """Return the topics whose judged documents are all in the input, from the table of
-    `count_judged_documents`."""
+    """Return the topics of `count_judged_documents` whose judged documents are all there."""
     return counts.loc[counts["judged"] == counts["in_input"], "qid"].tolist()
 
 

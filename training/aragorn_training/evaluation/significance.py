@@ -21,12 +21,9 @@ MIN_TOPICS_FOR_P05 = 6
 
 
 def bootstrap_means(values: pd.DataFrame) -> pd.DataFrame:
-    """Compute means over topics (rows), ignoring NaN, with 95 % percentile bootstrap intervals.
-
-    Returns:
-        One row per measure: `mean ci_low ci_high`; the interval is NaN for fewer than two topics or
-            constant values.
-    """
+    """Compute means over topics (rows), ignoring NaN, with 95 % percentile bootstrap intervals:
+    rows of measures, `mean ci_low ci_high`; the interval is NaN for fewer than two topics or
+    constant values."""
     rows = {}
     for measure, column in values.items():
         # so that samples do not depend on the order of topics
@@ -156,8 +153,7 @@ def _test_by_randomisation(differences: np.ndarray) -> float:
 
 
 def format_mark(difference: float, p: float) -> str:
-    """Return ▲ for a significantly positive difference, ▼ for a negative one, else an empty
-    string."""
+    """Return ▲ for a significantly positive difference, ▼ for a negative one, else ""."""
     if not p < ALPHA:  # or NaN
         return ""
     return "▲" if difference > 0 else "▼"

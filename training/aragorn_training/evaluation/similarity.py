@@ -70,20 +70,10 @@ def average_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, f
 
 
 def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
-    """Compare all pairs of runs in a directory; write tables (CSV) and heat maps (PNG).
+    """Compare all pairs of runs <team>-<system>.txt in a directory; write heat maps (PNG) and
+    tables (CSV) to `output`, and return the tables (runs × runs, see `name_runs`) by name.
 
-    Args:
-        directory: Directory with `<team>-<system>.txt` runs, as written by `rank`.
-        output: Directory of `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (number of topics
-            with a correlation), `jaccard.png` and `spearman.png`.
-        order: Fields that order a topic's documents, see `sort_ranking`.
-
-    Returns:
-        Tables (runs × runs, see `name_runs`) by name.
-
-    Raises:
-        InputError: If there are fewer than two runs, two files of one run, or two runs without a
-            common topic.
+    Raises InputError for fewer than two runs, two files of one run, or runs without a common topic.
     """
     files = _index_by_name(name_runs(list_runs(directory)))
     if len(files) < 2:
@@ -130,12 +120,8 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
 
 def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     """Compute the similarity of each pair of systems, averaged over topics, from ranked docnos by
-    system and qid.
-
-    Returns:
-        `jaccard`: over common topics. `spearman`: over topics with at least three common documents.
-        Both are NaN if there is none. `spearman-topics`: number of such topics.
-    """
+    system and qid: `jaccard`, over common topics; `spearman`, over topics with at least three
+    common documents; `spearman-topics`, the number of these. Means of no topic are NaN."""
     names = list(rankings)
     tables = {
         name: pd.DataFrame(value, index=names, columns=names)

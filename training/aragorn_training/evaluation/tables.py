@@ -41,7 +41,11 @@ def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.
     """Tabulate means with intervals; if a run lacks topics according to `overlaps`, also its means
     over the common topics: rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low
     ci_high`, where `n_topics` counts topics with a value."""
-    incomplete = {(x.qrels, x.run): x.common_topics for x in overlaps if x.missing_topics}
+    incomplete = {
+        (overlap.qrels, overlap.run): overlap.common_topics
+        for overlap in overlaps
+        if overlap.missing_topics
+    }
     tables = {}
     for qrels, by_run in values.items():
         for run, table in by_run.items():
@@ -189,8 +193,7 @@ def _render(cells: pd.DataFrame, format_name: str) -> str:
 def write_csv(
     file: Path, table: pd.DataFrame, digits: int, *, index: bool = False, n_fixed: int = 3
 ) -> None:
-    """Write a table as CSV with `digits` decimal places, see `write_csv_text`; include its index if
-    `index` is true."""
+    """Write a table, or also its index, as CSV with `digits` decimals, see `write_csv_text`."""
     text = table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n")
     write_csv_text(file, text, n_fixed)
 

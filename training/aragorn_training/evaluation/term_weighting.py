@@ -64,13 +64,10 @@ def compute_term_weighting_metrics(
     passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]
 ) -> dict[str, float]:
     """Return, in percent, R² over all words, and MAP and R-precision over the passages with a
-    relevant word.
+    relevant word; raise InputError if all words have the same label.
 
     A passage's distinct words are ranked by their largest predicted weight; ties keep the order of
     occurrence.
-
-    Raises:
-        InputError: If all words have the same label.
     """
     labels = np.concatenate([passage.labels for passage in passages])
     predicted_weights = np.concatenate(weights)

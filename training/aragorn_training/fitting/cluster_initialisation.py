@@ -28,8 +28,8 @@ class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 def initialise_from_clusters(
     ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int
 ) -> np.ndarray:
-    """Set an SNRM's filters to centroids of word vectors; return the transformed word vectors (V,
-    E) float32.
+    """Set an SNRM's filters to centroids of word vectors (V, E), most frequent word first; return
+    the transformed word vectors (V, E) float32.
 
     With these, a word w at the window's centre activates the term of centroid c with r(w) · max(0,
     cos(w, c) - threshold), regardless of the neighbouring words. As the network has no bias, all
@@ -38,26 +38,17 @@ def initialise_from_clusters(
     raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from
     spherical k-means (Dhillon and Modha 2001), weighted by rarity.
 
-    Args:
-        ranker: SNRM without hidden layers.
-        vectors: Word vectors (V, E), most frequent word first.
-        clusters: Threshold and exponent of the rarity.
-        seed: Seed of the initial centroids.
-
     Raises:
         UsageError: If the network is not an SNRM, has hidden layers, or has more latent terms than
             there are words.
     """
     if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
-        raise UsageError(
-            "[clusters] applies only to snrm without hidden layers; remove it from the recipe"
-        )
+        cause = "[clusters] applies only to snrm without hidden layers"
+        raise UsageError(f"{cause}; remove it from the recipe")
     n_clusters = ranker.config.latent
-    if n_clusters > len(vectors):
-        raise UsageError(
-            f"network.latent is {n_clusters}, but the vocabulary has only {len(vectors)} words; "
-            "lower it"
-        )
+    if n_clusters > (n := len(vectors)):
+        cause = f"network.latent is {n_clusters}, but the vocabulary has only {n} words"
+        raise UsageError(f"{cause}; lower it")
     mean_vector = vectors.mean(0, keepdims=True)
     mean_direction = _normalise_rows(mean_vector)
     offsets = vectors - mean_vector
@@ -70,10 +61,7 @@ def initialise_from_clusters(
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
     weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
     word_weights = (rarity / rarity.max()) ** clusters.rarity_exponent
-    result: np.ndarray = ((unit_vectors + mean_direction) * word_weights[:, None]).astype(
-        np.float32
-    )
-    return result
+    return np.asarray((unit_vectors + mean_direction) * word_weights[:, None], np.float32)
 
 
 def _spherical_k_means(
@@ -91,15 +79,12 @@ def _spherical_k_means(
         )
         sums = membership @ unit_vectors
         is_empty = np.linalg.norm(sums, axis=1) < EPSILON
-        sums[is_empty] = unit_vectors[
-            rng.choice(n_words, int(is_empty.sum()), replace=False, p=probabilities)
-        ]
+        words = rng.choice(n_words, int(is_empty.sum()), replace=False, p=probabilities)
+        sums[is_empty] = unit_vectors[words]
         centroids = _normalise_rows(sums)
     return centroids
 
 
 def _normalise_rows(vectors: np.ndarray) -> np.ndarray:
-    result: np.ndarray = vectors / np.maximum(
-        np.linalg.norm(vectors, axis=1, keepdims=True), EPSILON
-    )
-    return result
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(norms, EPSILON))

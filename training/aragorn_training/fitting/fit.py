@@ -64,29 +64,19 @@ def fit(
     restart: bool = False,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
-    """Train a network from a recipe; write its checkpoint, log and learning curve.
+    """Train a network from a recipe; write its checkpoint to `checkpoint_dir` at the end, and
+    state, log, learning curve and best network to `work_dir`/fit/`name`.
 
-    A stopped run resumes after its last validation; its checkpoint has the same bytes as without
-    interruption.
-
-    Args:
-        name: Name of the recipe; `work_dir`/fit/`name` holds the run's state, log, learning curve
-            and best network.
-        recipe: Network, task and training settings.
-        work_dir: Working directory with prepared data.
-        vectors_dir: Directory of the word vectors.
-        checkpoint_dir: Checkpoint directory, written at the end.
-        device: Device to train on.
-        restart: Whether to discard the state of an earlier run with this name.
-        processes: Training processes; rank 0 validates and writes.
+    A stopped run resumes after its last validation, unless `restart` discards its state; its
+    checkpoint has the same bytes as without interruption. Rank 0 of `processes` validates and
+    writes.
 
     Raises:
         InputError: If data are not prepared.
         UsageError: If the vectors do not fit the network, training.epochs does not fit its frozen
             layers, an earlier run used another recipe, data or code, or the task cannot be trained
             in several processes.
-        TrainingError: If the loss is not finite, or the network gives all validation inputs the
-            same score.
+        TrainingError: If the loss is not finite, or all validation inputs have the same score.
         OutputError: If the checkpoint cannot be written; the previous one remains.
     """
     check_inputs(recipe, work_dir, vectors_dir)
@@ -141,18 +131,9 @@ class _Run:
             "description": self.task.metrics_description,
         }
         card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
-        checkpoint_class = self.trainee.checkpoint_class
-        tokeniser = self.trainee.tokeniser
-        save_network(
-            directory,
-            checkpoint_class,
-            network,
-            tokeniser,
-            metrics,
-            self.provenance,
-            card,
-            self.trainee.pretrained,
-        )
+        trainee = self.trainee
+        parts = (trainee.checkpoint_class, network, trainee.tokeniser)
+        save_network(directory, *parts, metrics, self.provenance, card, trainee.pretrained)
 
     def measure_baselines(self) -> BaselineMetrics:
         """Return and log the metrics of the task's baselines."""
@@ -189,10 +170,9 @@ def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: Proc
     """Start or resume a training run and write the selected network; skip a complete run."""
     network = run.trainee.network
     recipe = run.recipe
-    curve = run.recipe.task.curve
-    optimiser = run.trainee.build_optimiser(
-        recipe.training.learning_rate, recipe.encoder.learning_rate
-    )
+    curve = recipe.task.curve
+    rates = (recipe.training.learning_rate, recipe.encoder.learning_rate)
+    optimiser = run.trainee.build_optimiser(*rates)
     versions = describe_versions(training_loop, type(run.task), type(network))
     state = TrainingState(hash_json([run.provenance, run.task.file_hashes, versions]))
     is_main_process = processes.rank == 0
@@ -212,18 +192,14 @@ def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: Proc
         state.restore(saved_state, network, optimiser)
 
     if is_main_process and schedule.total_steps < FEW_STEPS and not recipe.training.max_steps:
-        log.warning(
-            "%s: only %s; raise epochs or lower batch_size",
-            run_dir.name,
-            pluralise(schedule.total_steps, "step"),
-        )
+        steps_text = pluralise(schedule.total_steps, "step")
+        log.warning("%s: only %s; raise epochs or lower batch_size", run_dir.name, steps_text)
     remaining_steps = range(state.step, schedule.total_steps)
     steps = track(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
     for row in train(network, optimiser, run.task, schedule, state, steps, processes):
         is_selected = curve.select(state.log_rows) is row
-        metrics = _format_metrics(
-            {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
-        )
+        values = {key: row[key] for key in row if key not in ("step", "epoch", "loss")}
+        metrics = _format_metrics(values)
         suffix = " (best)" if is_selected and not curve.keep_last else ""
         log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], metrics, suffix)
         # saving rounds the copy's weights; training continues with unrounded weights
@@ -233,13 +209,8 @@ def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: Proc
     if is_main_process:
         # with rounded weights
         best_network = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)
-        run.write_final_checkpoint(
-            best_network,
-            state.step,
-            curve.select(state.log_rows)["epoch"],
-            baselines,
-            state.log_rows,
-        )
+        epoch = curve.select(state.log_rows)["epoch"]
+        run.write_final_checkpoint(best_network, state.step, epoch, baselines, state.log_rows)
 
 
 @torch.no_grad()
@@ -253,14 +224,11 @@ def save_network(
     card: str,
     pretrained: PretrainedEncoder | None = None,
 ) -> None:
-    """Save a checkpoint directory atomically, replacing an existing one.
+    """Save a checkpoint directory atomically; on OutputError, an existing checkpoint is unchanged.
 
     The network's weights are rounded in place to the stored precision, so that its output equals
     the loaded checkpoint's. The frozen layers of the encoder `pretrained` (None: no encoder) are
     omitted; its name and hash are stored instead.
-
-    Raises:
-        OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
     weights = _round_weights(network, pretrained)
@@ -300,9 +268,8 @@ def _round_weights(
         for name, tensor in network.state_dict().items()
         if name not in omitted_tensors
     }
-    network.load_state_dict(
-        {**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}}
-    )
+    rounded = {name: tensor.float() for name, tensor in weights.items()}
+    network.load_state_dict(network.state_dict() | rounded)
     return weights
 
 
@@ -312,10 +279,8 @@ def _find_omitted_tensors(network: Network, pretrained: PretrainedEncoder | None
     if not frozen_names or not pretrained:
         return set()
     tensors = network.state_dict()
-    pretrained_tensors = pretrained.load_encoder_weights()
-    return {
-        name for name in frozen_names if torch.equal(tensors[name].cpu(), pretrained_tensors[name])
-    }
+    initial = pretrained.load_encoder_weights()
+    return {name for name in frozen_names if torch.equal(tensors[name].cpu(), initial[name])}
 
 
 def _format_metrics(values: dict[str, float]) -> str:

@@ -49,18 +49,12 @@ def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
     recipe.task.check_prepared(work_dir)
     if not issubclass(recipe.network_class, BERTNetwork):
         dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-        word_vectors.check_vectors(
-            vectors_dir, work_dir, recipe.task.surface_vector_method, dimensions
-        )
+        method = recipe.task.surface_vector_method
+        word_vectors.check_vectors(vectors_dir, work_dir, method, dimensions)
 
 
 def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
     """Build and initialise a network with the recipe's seed.
-
-    Args:
-        recipe: Recipe that names the network, its sizes and its encoder.
-        vectors_dir: Directory of the word vectors.
-        checkpoints_dir: Directory of the checkpoints to initialise from.
 
     Raises:
         InputError: If there are no word vectors.
@@ -104,25 +98,20 @@ def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
     if recipe.clusters:
         word_table = initialise_from_clusters(ranker, word_table, recipe.clusters, recipe.seed)
     elif isinstance(ranker, LatentRanker):  # unit vectors, as in the original code of SNRM
-        word_table = word_table / np.maximum(
-            np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12
-        )
+        norms = np.linalg.norm(word_table, axis=1, keepdims=True)
+        word_table = word_table / np.maximum(norms, 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
     copy_word_vectors(ranker, word_table)
-    return TrainableNetwork(
-        RankerCheckpoint, ranker, WordTokeniser(vocabulary, recipe.lengths), None, origin
-    )
+    tokeniser = WordTokeniser(vocabulary, recipe.lengths)
+    return TrainableNetwork(RankerCheckpoint, ranker, tokeniser, None, origin)
 
 
 def load_recipe_vectors(
     recipe: Recipe, vectors_dir: Path
 ) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, cut to the recipe's `max_terms`, its vectors (V, E) and their
-    provenance.
-
-    Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words,
-    or vice versa.
-    """
+    provenance; raise UsageError unless they represent the recipe's surface tokens or normalised
+    words."""
     vocabulary, word_table = word_vectors.load_vectors(vectors_dir)
     inputs = read_prepared_manifest(vectors_dir).inputs
     stored_method = inputs.get("surface_method")
@@ -139,24 +128,20 @@ def load_recipe_vectors(
     if recipe.max_terms:
         vocabulary = Vocabulary(vocabulary.terms[: recipe.max_terms])
         word_table = word_table[: recipe.max_terms]
-    return (
-        vocabulary,
-        word_table,
-        {"vectors": {**inputs, "sha256": sha256_file(vectors_dir / word_vectors.VECTORS_FILE)}},
-    )
+    vectors_hash = sha256_file(vectors_dir / word_vectors.VECTORS_FILE)
+    return vocabulary, word_table, {"vectors": {**inputs, "sha256": vectors_hash}}
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
     """Copy word vectors into the last rows of the embedding table, and make its gradients sparse;
     raise UsageError if their dimensions differ."""
     weight = network.state_dict()["embedding.weight"]
-    if weight.shape[1] != vectors.shape[1]:
-        cause = (
-            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}"
-        )
-        flags = f"--overwrite --dimensions {weight.shape[1]}"
-        command = f"aragorn-training prepare vectors --work-dir WORK_DIR {flags}"
-        raise UsageError(f"{cause}; set it to {vectors.shape[1]} or run `{command}`")
+    size = weight.shape[1]
+    if size != (n := vectors.shape[1]):
+        cause = f"network.dimensions is {size}, but the word vectors have {n}"
+        flags = f"--work-dir WORK_DIR --overwrite --dimensions {size}"
+        command = f"aragorn-training prepare vectors {flags}"
+        raise UsageError(f"{cause}; set it to {n} or run `{command}`")
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():
         if isinstance(module, nn.Embedding):
@@ -167,29 +152,22 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
-    has_pooler = "pooler.weight" in network.state_dict()
-    weights = pretrained.load_encoder_weights() | (
-        load_pooler_weights(pretrained) if has_pooler else {}
-    )
+    weights = pretrained.load_encoder_weights()
+    if "pooler.weight" in network.state_dict():
+        weights |= load_pooler_weights(pretrained)
     network.load_state_dict(network.state_dict() | weights)
     origin: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
         checkpoint = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
+        name = recipe.encoder.init_from
         if not isinstance(checkpoint.network, BERTRanker):
-            raise UsageError(
-                f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT "
-                "checkpoint"
-            )
-        weights = {
-            name: tensor
-            for name, tensor in checkpoint.network.state_dict().items()
-            if name.startswith("encoder.")
-        }
+            cause = f"{name!r} has no encoder; set it to a BERT checkpoint"
+            raise UsageError(f"encoder.init_from: {cause}")
+        state = checkpoint.network.state_dict()
+        weights = {key: state[key] for key in state if key.startswith("encoder.")}
         network.load_state_dict(network.state_dict() | weights)
-        origin["encoder"]["init_from"] = {
-            "name": recipe.encoder.init_from,
-            "fingerprint": checkpoint.fingerprint,
-        }
+        fingerprint = checkpoint.fingerprint
+        origin["encoder"]["init_from"] = {"name": name, "fingerprint": fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Tagger):
@@ -204,20 +182,13 @@ def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> 
     """Return the `EncoderConfig` fields of a pretrained encoder (`frozen_blocks` -1: nothing is
     frozen); raise CheckpointError if it is no BERT."""
     values = json.loads((encoder.folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    if values.get("model_type") != "bert":
-        raise CheckpointError(
-            f"{encoder.folder}: model type is {values.get('model_type')!r}; choose a 'bert' encoder"
-        )
-    vocabulary = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"][
-        "vocab"
-    ]
-    bert_config = {name: values[name] for name in BERT_FIELDS if name in values}
-    return {
-        "bert": bert_config,
-        "cls": vocabulary["[CLS]"],
-        "sep": vocabulary["[SEP]"],
-        "frozen": frozen_blocks,
-    }
+    if (kind := values.get("model_type")) != "bert":
+        raise CheckpointError(f"{encoder.folder}: model type is {kind!r}; choose a 'bert' encoder")
+    tokeniser = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))
+    vocabulary = tokeniser["model"]["vocab"]
+    config = {"bert": {name: values[name] for name in BERT_FIELDS if name in values}}
+    ids = {"cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"]}
+    return config | ids | {"frozen": frozen_blocks}
 
 
 def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:

@@ -67,15 +67,11 @@ class LanguageModel(TARGER):
     def compute_softmax_loss(
         self, vectors: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor
     ) -> Tensor:
-        """Return the mean negative log-likelihood of the targets (a scalar), estimated by sampled
-        softmax.
+        """Return the mean negative log-likelihood of target ids (M,), M ≥ 1, a scalar, for
+        predicted vectors (M, E), estimated by softmax over ids (N,) sampled with replacement.
 
-        Args:
-            vectors: Predicted vectors (M, E), M ≥ 1.
-            targets: Target ids (M,).
-            sample: Ids (N,) sampled with replacement.
-            log_expected_counts: Logarithms (V,) of the words' expected counts in the sample, which
-                correct for its distribution (Bengio and Senécal 2003).
+        The logarithms (V,) of the words' expected counts in the sample correct for its distribution
+        (Bengio and Senécal 2003).
         """
         # (M,)
         target_scores = (vectors * self.output_embedding(targets)).sum(1) + self.output_bias(

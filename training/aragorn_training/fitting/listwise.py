@@ -9,6 +9,7 @@ Here items are dealt to the lists in turn (see `stratify`), so all are stratifie
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -24,9 +25,13 @@ from aragorn.models.network import PaddedTexts
 from aragorn.models.ranker import Ranker
 from aragorn.text.tokenisers import Tokeniser
 from aragorn_training.evaluation.similarity import average_correlations, group_rows_by_topic
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.listwise_losses import ListwiseLoss
-from aragorn_training.fitting.task import Task, build_dead_network_error, build_divergence_error
+from aragorn_training.fitting.task import (
+    CurveSpec,
+    Task,
+    build_dead_network_error,
+    build_divergence_error,
+)
 from aragorn_training.fitting.validation import use_evaluation_mode
 
 RankScope = Literal["list", "topic"]
@@ -75,12 +80,10 @@ class ListwiseTask(Task[Ranker]):
         )
         items = self._lists.rows[micro_batch]
         item_rows = items[items >= 0]
-        item_batches = batch_by_length(
-            self._train_pairs.get_premise_lengths()[item_rows], items.shape[1]
-        )
-        outputs = torch.cat(
-            [ranker(*self._collate_pairs(item_rows[positions])) for positions in item_batches]
-        )
+        lengths = self._train_pairs.get_premise_lengths()[item_rows]
+        item_batches = batch_by_length(lengths, items.shape[1])
+        parts = [ranker(*self._collate_pairs(item_rows[positions])) for positions in item_batches]
+        outputs = torch.cat(parts)
         inverse = torch.from_numpy(np.argsort(np.concatenate(item_batches))).to(self._device)
         scores = torch.zeros_like(labels).masked_scatter(labels >= 0, outputs[inverse])  # (b, n)
         return self._loss.sum_terms(labels, scores) / self._loss.count_weights(batch_labels)
@@ -146,11 +149,10 @@ def build_ranked_lists(
 
     def compute_rank_labels(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
         topic_ranks = compute_dense_ranks(scores)
-        labels = (
-            topic_ranks[indices] if scope == "topic" else compute_dense_ranks(topic_ranks[indices])
-        )
-        highest_rank = max(topic_ranks) if scope == "topic" else max(labels)
-        return labels / highest_rank if loss == "mse" else labels
+        labels = topic_ranks[indices]
+        if scope == "list":
+            topic_ranks = labels = compute_dense_ranks(labels)
+        return np.asarray(labels / max(topic_ranks)) if loss == "mse" else labels
 
     return build_lists(table, size, compute_rank_labels)
 
@@ -170,8 +172,5 @@ def build_lists(
         for indices in stratify(scores[topic_rows], size):
             rows.append(torch.from_numpy(topic_rows[indices]))
             labels.append(torch.from_numpy(compute_labels(scores[topic_rows], indices)).float())
-    padded_lists = (
-        pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy()
-        for lists in (rows, labels)
-    )
-    return TrainingLists(*padded_lists)
+    pad = partial(pad_sequence, batch_first=True, padding_value=PADDING)
+    return TrainingLists(pad(rows).numpy(), pad(labels).numpy())

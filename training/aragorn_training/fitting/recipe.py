@@ -22,8 +22,7 @@ from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
-from aragorn_training.fitting.learning_curve import CurveSpec
-from aragorn_training.fitting.task import Task, TrainableNetwork
+from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork
 
 
 class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,26 +134,20 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 f"{table} supports {networks}, not {name}; change the network or the task table"
             )
         if not self.supported_networks and recipe.ranker is None:
-            raise ValueError(
-                f"{table} supports rankers, but {name} is a tagger; change the network or the task "
-                "table"
-            )
+            cause = f"{table} supports rankers, but {name} is a tagger"
+            raise ValueError(f"{cause}; change the network or the task table")
         for key in self.pairwise_only:
             if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
         if not self.validates_on_candidates and recipe.validation != CandidateSettings():
-            raise ValueError(
-                f"[validation] does not apply to {table}, which has other validation data; remove "
-                "it"
-            )
+            cause = f"[validation] does not apply to {table}, which has other validation data"
+            raise ValueError(f"{cause}; remove it")
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
         """Return the class of the recipe's network; raise UsageError if the network is unknown."""
-        return (
-            rankers.get_ranker_class(recipe.ranker)
-            if recipe.ranker is not None
-            else taggers.get_tagger_class(recipe.tagger or "")
-        )
+        if recipe.ranker is not None:
+            return rankers.get_ranker_class(recipe.ranker)
+        return taggers.get_tagger_class(recipe.tagger or "")
 
     def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:
         """Return the name of the checkpoint to initialise from; "": none."""

@@ -18,9 +18,14 @@ from aragorn.models.network import Network
 from aragorn.storage.atomic_files import replace_atomic
 from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
-from aragorn_training.fitting.learning_curve import CurveSpec, plot
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.fitting.task import NetworkT, Task, build_divergence_error
+from aragorn_training.fitting.task import (
+    CurveSpec,
+    NetworkT,
+    Task,
+    build_divergence_error,
+    plot_learning_curve,
+)
 
 VERSION = 1  # of networks trained with the same recipe and data
 
@@ -101,17 +106,14 @@ class TrainingState:
         buffer = io.BytesIO()
         torch.save(content, buffer)
         replace_atomic(run_dir / LOG_FILE, "".join(json.dumps(row) + "\n" for row in self.log_rows))
-        replace_atomic(run_dir / CURVE_FILE, plot(network.get_name(), curve, self.log_rows))
+        replace_atomic(
+            run_dir / CURVE_FILE, plot_learning_curve(network.get_name(), curve, self.log_rows)
+        )
         replace_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state for `restore`; return None if there is none. This object is not
-        changed.
-
-        Raises:
-            InputError: If the state is damaged.
-            UsageError: If the state was saved with other settings, data or code.
-        """
+        """Load the saved state for `restore`; None if there is none. Raises InputError if it is
+        damaged, UsageError if it was saved with other settings, data or code."""
         path = run_dir / STATE_FILE
         if not path.exists():
             return None

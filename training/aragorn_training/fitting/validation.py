@@ -30,13 +30,10 @@ NDCG = f"nDCG@{NDCG_DEPTH} (full collection)"
 
 
 def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
-    """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries.
+    """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries, of scores (Q, C), the 5
+    positives first; equal scores are sorted by `tie_order` (Q, C), ascending.
 
     AP is divided by the 5 positives; nDCG uses binary gains.
-
-    Args:
-        scores: Scores (Q, C) of the candidates, the 5 positives first.
-        tie_order: Keys (Q, C) by which candidates with equal scores are sorted, ascending.
     """
     order = np.lexsort((tie_order, -scores), axis=1)[:, :METRIC_CUTOFF]
     hits = order < POSITIVES  # (Q, 20)
@@ -44,13 +41,13 @@ def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, f
     reciprocal_ranks = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
     precision = hits.cumsum(1) / ranks
     discount = 1 / np.log2(ranks + 1)
-    return {
-        "MRR@20": round(100 * float(reciprocal_ranks.mean()), 2),
-        "MAP@20": round(100 * float((precision * hits).sum(1).mean() / POSITIVES), 2),
-        "nDCG@20": round(
-            100 * float(((hits * discount).sum(1) / discount[:POSITIVES].sum()).mean()), 2
-        ),
+    ndcg = (hits * discount).sum(1) / discount[:POSITIVES].sum()
+    means = {
+        "MRR@20": reciprocal_ranks.mean(),
+        "MAP@20": (precision * hits).sum(1).mean() / POSITIVES,
+        "nDCG@20": ndcg.mean(),
     }
+    return {name: round(100 * float(mean), 2) for name, mean in means.items()}
 
 
 def validate_candidates(
@@ -60,9 +57,8 @@ def validate_candidates(
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
-    return measure_candidates(scores, queries.tie_order[queries.candidates[query_rows]]), bool(
-        (scores == scores[:, :1]).all()
-    )
+    tie_order = queries.tie_order[queries.candidates[query_rows]]
+    return measure_candidates(scores, tie_order), bool((scores == scores[:, :1]).all())
 
 
 @contextmanager
@@ -101,12 +97,9 @@ def build_encoder_scorer(pretrained: PretrainedEncoder, device: str) -> Candidat
 def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
     """Score candidates by BM25 with statistics of all validation premises (baseline)."""
     bm25 = BM25Okapi(queries.premise_words)
-    return np.array(
-        [
-            bm25.get_batch_scores(queries.query_words[query], queries.candidates[query].tolist())
-            for query in query_rows
-        ]
-    )
+    words = [queries.query_words[query] for query in query_rows]
+    candidates = queries.candidates[query_rows].tolist()
+    return np.array([*map(bm25.get_batch_scores, words, candidates)])
 
 
 @torch.inference_mode()
@@ -125,22 +118,16 @@ def measure_full_collection(
     """
     with use_evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
-        validation_premises = queries.premises.select(
-            np.arange(POSITIVES * len(queries.candidates))
-        )
+        premises = queries.premises.select(np.arange(POSITIVES * len(queries.candidates)))
         parts = [
             _score_all(ranker, query_vectors, texts, device)
-            for texts in (validation_premises, training_premises)
+            for texts in (premises, training_premises)
         ]
     scores = torch.cat(parts, 1).cpu().numpy()
-    # (Q, 5)
-    positive_scores = np.take_along_axis(
-        scores, queries.candidates[query_rows][:, :POSITIVES], axis=1
-    )
+    positives = queries.candidates[query_rows][:, :POSITIVES]
+    positive_scores = np.take_along_axis(scores, positives, axis=1)  # (Q, 5)
     pairs = zip(scores, positive_scores, strict=True)
-    ranks = np.array(
-        [np.searchsorted(np.sort(-row), -positives, "right") for row, positives in pairs]
-    )
+    ranks = np.array([np.searchsorted(np.sort(-row), -best, "right") for row, best in pairs])
     ranks = np.where(positive_scores > 0, ranks, np.inf)  # 1-based
     gains = np.where(ranks <= NDCG_DEPTH, 1 / np.log2(ranks + 1), 0).sum(1)
     ideal = (1 / np.log2(np.arange(POSITIVES) + 2)).sum()
@@ -172,11 +159,10 @@ def measure_latent_sparsity(
         ("query sparsity", queries.queries, query_rows),
         ("document sparsity", queries.premises, np.unique(queries.candidates[query_rows])),
     ):
-        row_batches = np.split(rows, range(ranker.cpu_batch_size, len(rows), ranker.cpu_batch_size))
+        size = ranker.cpu_batch_size
+        batches = np.split(rows, range(size, len(rows), size))
         with use_evaluation_mode(ranker):
-            zeros = [
-                (ranker.encode_batch(*texts.batch(batch, device)) == 0).float().mean(1)
-                for batch in row_batches
-            ]
+            vectors = (ranker.encode_batch(*texts.batch(batch, device)) for batch in batches)
+            zeros = [(values == 0).float().mean(1) for values in vectors]
         percentages[name] = round(100 * float(torch.cat(zeros).mean()), 2)
     return percentages

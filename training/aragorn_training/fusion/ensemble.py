@@ -54,18 +54,9 @@ def fit_ensemble(
     device: str,
     non_negative: bool,
 ) -> None:
-    """Fit an ensemble to validation pairs and save it as a checkpoint.
-
-    The stored metrics, over all candidates, are the ensemble's cross-validated MRR, MAP and nDCG,
-    and each member's MAP.
-
-    Args:
-        stage: Ensemble whose members are networks.
-        work_dir: Working directory prepared by `prepare pairs`.
-        checkpoints: Checkpoints of the members.
-        output: Checkpoint directory of the ensemble.
-        device: Device to compute on.
-        non_negative: Whether the weights are constrained to be non-negative.
+    """Fit an ensemble of networks to the validation pairs of `prepare pairs` and save it as a
+    checkpoint; its metrics, over all candidates, are its cross-validated MRR, MAP and nDCG, and
+    each member's MAP.
 
     Raises:
         UsageError: If a member cannot score text pairs.
@@ -82,40 +73,22 @@ def fit_ensemble(
             f"`{command}` for each"
         )
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
-    model, metrics = fit_weighted_sum(
-        scores, stage.get_member_fingerprints(checkpoints), non_negative
-    )
-    metrics |= {
-        "validation": measure_candidates(score_held_out_queries(scores, non_negative), tie_order),
-        **CANDIDATES.names,
-        "members": {
-            name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
-        },
+    fingerprints = stage.get_member_fingerprints(checkpoints)
+    model, metrics = fit_weighted_sum(scores, fingerprints, non_negative)
+    validation_metrics = measure_candidates(score_held_out_queries(scores, non_negative), tie_order)
+    metrics |= {"validation": validation_metrics, **CANDIDATES.names}
+    metrics["members"] = {
+        name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()
     }
     training_data = read_prepared_manifest(work_dir).inputs
-    provenance = {
-        "training_data": training_data,
-        "non_negative": non_negative,
-        "validation": CANDIDATES.names,
-    }
-    write_fitted(
-        output,
-        model,
-        metrics,
-        provenance,
-        "ensemble",
-        name=get_printable_name(output),
-        model=model,
-        data=f"{format_credit(training_data)}, labelled by distant supervision",
-    )
-    log.info(
-        "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
-        output,
-        metrics["R²"],
-        metrics["pairs"],
-        metrics["validation"]["MAP@20"],
-        model.format_formula(),
-    )
+    provenance = {"training_data": training_data, "non_negative": non_negative}
+    provenance["validation"] = CANDIDATES.names
+    card: dict[str, Any] = {"name": get_printable_name(output), "model": model}
+    card["data"] = f"{format_credit(training_data)}, labelled by distant supervision"
+    write_fitted(output, model, metrics, provenance, "ensemble", **card)
+    fit = f"R² {metrics['R²']:.3f} on {metrics['pairs']} pairs"
+    map_at_20 = f"cross-validated MAP@20 {validation_metrics['MAP@20']:.1f}"
+    log.info("%s: %s, %s; score = %s", output, fit, map_at_20, model.format_formula())
 
 
 def _score_validation(
@@ -139,16 +112,14 @@ def _score_validation(
         code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
         key = hash_json([checkpoint.fingerprint, code, inputs, CANDIDATES.names, device])
         parts = Parts(work_dir / f"validation-scores-{name}-{key}")
-        batches = np.split(
-            np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH)
-        )
-        tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
-        scores[name] = np.concatenate(
-            [
-                parts.get_or_build_array(f"{batch[0]}", partial(scorer, queries, batch))
-                for batch in tracked_batches
-            ]
-        )
+        n_queries = len(tie_order)
+        ends = range(QUERIES_PER_BATCH, n_queries, QUERIES_PER_BATCH)
+        batches = np.split(np.arange(n_queries), ends)
+        batch_scores = [
+            parts.get_or_build_array(f"{batch[0]}", partial(scorer, queries, batch))
+            for batch in track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
+        ]
+        scores[name] = np.concatenate(batch_scores)
         map_at_20 = measure_candidates(scores[name], tie_order)["MAP@20"]
         log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, map_at_20)
     return scores, tie_order
@@ -173,27 +144,16 @@ def fit_weighted_sum(
     fingerprints: Mapping[str, dict[str, str]],
     non_negative: bool = False,
 ) -> tuple[WeightedSum, dict[str, Any]]:
-    """Fit a sum of min-max scaled scores to the columns FIT_CANDIDATES of the scores, by least
-    squares; return it with R² and the number of pairs.
-
-    Args:
-        scores: Scores (queries, candidates) by member, positives first.
-        fingerprints: Checkpoint fingerprints by member.
-        non_negative: Whether the weights are constrained to be non-negative.
-    """
+    """Fit a sum of min-max scaled scores to the columns FIT_CANDIDATES of each member's scores
+    (queries, candidates), positives first, by least squares, with weights of at least 0 if
+    `non_negative`; return it with R² and the number of pairs."""
     scores = {name: values[:, FIT_CANDIDATES] for name, values in scores.items()}
+    ranges = {name: (float(part.min()), float(part.max())) for name, part in scores.items()}
 
     def build_model(intercept: float, weights: Mapping[str, float]) -> WeightedSum:
         members = [
-            Member(
-                name=name,
-                checkpoints=fingerprints[name],
-                pool_depth=MEMBER_DEPTH,
-                weight=weights[name],
-                minimum=float(values.min()),
-                maximum=float(values.max()),
-            )
-            for name, values in scores.items()
+            Member(name, fingerprints[name], MEMBER_DEPTH, weights[name], *ranges[name])
+            for name in scores
         ]
         return WeightedSum(__version__, "min_max", intercept, tuple(members))
 

@@ -105,12 +105,8 @@ class FusionEvaluation:
         )
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
-        """Rank with the fusion, by cross-validation, and with the baselines.
-
-        Returns:
-            Rankings by name: of the fusion, of the fusion fitted to judged documents only, and of
-                each baseline.
-        """
+        """Rank, by name, with the fusion, by cross-validation, the fusion fitted to judged
+        documents only, and each baseline."""
         full = self.full_variant
         rankings = {
             self.name: self.to_ranking(self.score_held_out_topics(full)),

@@ -52,16 +52,8 @@ def fit_fusion(
 ) -> dict[str, pd.DataFrame]:
     """Fit a fusion to all judged topics, save its checkpoint and evaluate it by cross-validation.
 
-    Args:
-        name: Name of the checkpoint and of the tables.
-        recipe: Members and fit settings; candidate members without a checkpoint are skipped.
-        qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are
-            evaluated.
-        retrieval: DatasetRetrieval on the judged input; its working directory caches rankings and
-            features.
-        output: Checkpoint directory.
-        tables_dir: Directory of the tables (see `_build_result_tables`), which are also returned,
-            by file name.
+    Candidate members without a checkpoint are skipped. With two qrels files, labels are a weighted
+    mean and both are evaluated. The tables, see `_build_result_tables`, are also returned.
 
     Raises:
         UsageError: If there are more than two qrels files, or a baseline or feature has the name of
@@ -160,18 +152,13 @@ def _build_result_tables(
         label: {run: table for run, table in tables.items() if run in runs}
         for label, tables in topic_values.items()
     }
-    bootstrap_models = [
-        evaluation.ridge_learner(sample) for sample in pool.bootstrap(N_BOOTSTRAP_SAMPLES)
-    ]
+    bootstrap_models = [*map(evaluation.ridge_learner, pool.bootstrap(N_BOOTSTRAP_SAMPLES))]
+    removed = (name, "removed_feature")
     tables = {
         f"{name}_means": result_tables.tabulate_means(topic_values).reset_index(),
         f"{name}_significance": result_tables.tabulate_significance(selection, name).reset_index(),
-        f"{name}_ablation": _tabulate_features(
-            variants["ablation"], name, "removed_feature", single_features
-        ),
-        f"{name}_ablation_repeated": _tabulate_comparison(
-            variants["ablation_repeated"], name, "removed_feature"
-        ),
+        f"{name}_ablation": _tabulate_features(variants["ablation"], *removed, single_features),
+        f"{name}_ablation_repeated": _tabulate_comparison(variants["ablation_repeated"], *removed),
         f"{name}_learners": _tabulate_comparison(variants["learners"], RIDGE, "learner"),
         f"{name}_weights": _tabulate_weights(ridge, bootstrap_models),
     }
@@ -192,15 +179,10 @@ def _drop_unavailable_candidates(
         if (names := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
     }
     for name, names in missing_by_name.items():
-        log.warning(
-            "Skipping candidate member %s: %s has no checkpoint %s",
-            name,
-            checkpoints.directory,
-            ", ".join(names),
-        )
-    return msgspec.structs.replace(
-        recipe, candidates=tuple(name for name in recipe.candidates if name not in missing_by_name)
-    )
+        cause = f"{checkpoints.directory} has no checkpoint {', '.join(names)}"
+        log.warning("Skipping candidate member %s: %s", name, cause)
+    candidates = tuple(name for name in recipe.candidates if name not in missing_by_name)
+    return msgspec.structs.replace(recipe, candidates=candidates)
 
 
 def _tabulate_features(
@@ -228,12 +210,10 @@ def _tabulate_comparison(
     tables = []
     for measure in HEADLINE_MEASURES:
         by_run = pd.DataFrame({run: table[measure] for run, table in values.items()})
-        bounds = bootstrap_means(by_run.sub(by_run[baseline], axis=0)).rename(
-            columns={"mean": "difference"}
-        )
-        tests = compare_with_baseline({run: by_run[run] for run in values}, baseline).drop(
-            columns="difference"
-        )
+        bounds = bootstrap_means(by_run.sub(by_run[baseline], axis=0))
+        bounds = bounds.rename(columns={"mean": "difference"})
+        tests = compare_with_baseline({run: by_run[run] for run in values}, baseline)
+        tests = tests.drop(columns="difference")
         table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
         tables.append(table.rename_axis(column).reset_index())
     table = pd.concat(tables, ignore_index=True)

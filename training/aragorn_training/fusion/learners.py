@@ -1,5 +1,6 @@
 """Fit the learners of a fusion: ridge regression, RankNet and LambdaMART."""
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -57,18 +58,9 @@ class LabelledPool:
     def __init__(
         self, table: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: FitSettings
     ) -> None:
-        """Standardise the features and label the pairs.
-
-        Args:
-            table: All pooled documents, `qid docno` and one column per feature.
-            qrels: One or two tables of judgments `qid docno rel`; of two, the weighted mean is the
-                label.
-            settings: Weight of the second qrels, and number and seed of the unjudged documents
-                labelled 0.
-
-        Raises:
-            TrainingError: If fewer than two topics have a judged document in the pool.
-        """
+        """Standardise the features of all pooled documents (`qid docno` and a column per feature),
+        and label them by one or two tables `qid docno rel`; raise TrainingError if fewer than two
+        topics have a judged document in the pool."""
         features = standardise_by_topic(table, table)
         self.pairs = table[PAIR_COLUMNS]
         self.names = list(features)
@@ -93,15 +85,12 @@ class LabelledPool:
     def bootstrap(self, n_samples: int) -> Iterator[TrainingSet]:
         """Yield training sets of as many topics as are labelled, sampled with replacement."""
         labelled_rows = np.flatnonzero(~np.isnan(self.labels))
-        rows = [
-            labelled_rows[positions]
-            for positions in self.pairs.iloc[labelled_rows].groupby("qid").indices.values()
-        ]
+        groups = self.pairs.iloc[labelled_rows].groupby("qid").indices.values()
+        rows = [labelled_rows[positions] for positions in groups]
         rng = np.random.default_rng(self._seed)
         for _ in range(n_samples):
-            yield self.build_training_set(
-                np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))])
-            )
+            topics = rng.integers(len(rows), size=len(rows))
+            yield self.build_training_set(np.concatenate([rows[topic] for topic in topics]))
 
     def score_held_out_topics(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
         """Score each topic by a model fitted without its fold; return `qid docno score`."""
@@ -109,9 +98,8 @@ class LabelledPool:
         scores = np.zeros(len(pair_folds))
         for fold in sorted({*folds.values()}):
             rows = np.flatnonzero(pair_folds == fold)
-            scores[rows] = learner(
-                self.build_training_set(np.flatnonzero(pair_folds != fold))
-            ).score(self.features[rows])
+            model = learner(self.build_training_set(np.flatnonzero(pair_folds != fold)))
+            scores[rows] = model.score(self.features[rows])
         return self.pairs.assign(score=scores)[pair_folds >= 0]
 
     def score(self, model: FittedModel) -> pd.DataFrame:
@@ -128,17 +116,11 @@ def label_pairs(
     judged topics, a random sample of unjudged documents gets label 0; the sample depends on seed,
     topic and pool only.
     """
-    grades = [
-        pairs.merge(frame, on=PAIR_COLUMNS, how="left")["rel"].to_numpy(float) for frame in qrels
-    ]
-    weights = (
-        [1.0]
-        if len(grades) == 1
-        else [1 - settings.second_qrels_weight, settings.second_qrels_weight]
-    )
-    labels = np.asarray(
-        sum(weight * values for weight, values in zip(weights, grades, strict=True))
-    )
+    tables = [pairs.merge(frame, on=PAIR_COLUMNS, how="left") for frame in qrels]
+    grades = [table["rel"].to_numpy(float) for table in tables]
+    weight = settings.second_qrels_weight
+    weights = [1 - weight, weight] if len(grades) > 1 else [1.0]
+    labels = np.asarray(sum(map(operator.mul, weights, grades)))
     is_unjudged = np.isnan(np.stack(grades)).all(axis=0)
     for qid, rows in pairs.groupby("qid").indices.items():
         if not is_unjudged[rows].all():
@@ -168,22 +150,19 @@ def fit_ridge(examples: TrainingSet, alpha: float) -> LinearModel:
 
 
 def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> OtherModel:
-    """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
+    """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005); raise
+    TrainingError if no topic has two documents with different labels.
 
     For scores s, P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3). The loss is the mean negative
     log-likelihood over all pairs of a topic with label_i > label_j.
-
-    Raises:
-        TrainingError: If no topic has two documents with different labels.
     """
     is_better = examples.labels[:, None] > examples.labels
     is_same_topic = examples.topics[:, None] == examples.topics
     # (pairs,) each
     better_rows, worse_rows = map(torch.from_numpy, np.nonzero(is_better & is_same_topic))
     if not len(better_rows):
-        raise TrainingError(
-            "no topic has two documents with different labels; check qrels and input"
-        )
+        cause = "no topic has two documents with different labels"
+        raise TrainingError(f"{cause}; check qrels and input")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # a bias cancels in score differences; without hidden units, a weighted sum

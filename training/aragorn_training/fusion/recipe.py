@@ -76,19 +76,16 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float
     ) -> WeightedSum:
         """Build the model, members sorted; raise ValueError if the pool has no member."""
-        rounded_weights = {
-            name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()
-        }
+        rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
-            Member(name, dict(fingerprints[name]), self.members[name], rounded_weights[name])
+            Member(name, dict(fingerprints[name]), self.members[name], rounded[name])
             for name in sorted(self.members)
         )
         length = None
         if self.max_log_length is not None:
-            length = LengthFeature(self.max_log_length, rounded_weights[LENGTH_FEATURE])
-        return WeightedSum(
-            __version__, "z_score", round(float(intercept), WEIGHT_DIGITS), members, length
-        )
+            length = LengthFeature(self.max_log_length, rounded[LENGTH_FEATURE])
+        rounded_intercept = round(float(intercept), WEIGHT_DIGITS)
+        return WeightedSum(__version__, "z_score", rounded_intercept, members, length)
 
     def get_pool_depths(self, features: Collection[str]) -> dict[str, int]:
         """Return the pool depths of the members and candidates among `features`, sorted by name."""
@@ -111,15 +108,11 @@ def read_recipe(name: str) -> FusionRecipe:
             {name: {} for name in recipe.members}, dict.fromkeys(recipe.feature_names, 0.0), 0.0
         )
         if RIDGE in recipe.comparison:
-            raise ValueError(
-                f"comparison.{RIDGE}: this name is reserved for the checkpoint's model; choose "
-                "another name"
-            )
+            cause = "this name is reserved for the checkpoint's model"
+            raise ValueError(f"comparison.{RIDGE}: {cause}; choose another name")
         if len(set(members)) < len(members):
-            raise ValueError(
-                f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from "
-                "the members"
-            )
+            rule = "names must be unique and differ from the members"
+            raise ValueError(f"candidates {', '.join(recipe.candidates)}: {rule}")
         _check_names("member", members, FUSION_CANDIDATES)
         _check_names("baseline", recipe.baselines, SYSTEMS)
     return recipe

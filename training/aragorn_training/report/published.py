@@ -37,8 +37,12 @@ import pandas as pd
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn_training.configs import list_names, read
-from aragorn_training.published import PUBLISHED, RESULTS, SPREAD, read_texts
 
+PACKAGE_DIR = Path(__file__).resolve().parent.parent
+RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
+PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
+STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt
+SPREAD = " ± "  # separates a figure from its standard deviation
 REPRODUCED = "reproduced"
 BETTER = "better"
 WORSE = "worse"
@@ -70,6 +74,23 @@ DEFAULTS = [
 
 
 @cache
+def read_texts(file: Path) -> pd.DataFrame:
+    """Read a CSV file without conversions; empty cells are empty strings."""
+    return pd.read_csv(file, dtype=str, keep_default_na=False)
+
+
+@cache
+def load_figures(publication: str, item: str) -> dict[tuple[str, str], str]:
+    """Load the figures of a publication's table or figure by row and measure, if any."""
+    figures = read_texts(PUBLISHED / "figures.csv")
+    selected = figures[(figures["publication"] == publication) & (figures["item"] == item)]
+    return {
+        (row, measure): theirs
+        for row, measure, theirs in selected[["row", "measure", "theirs"]].to_numpy()
+    }
+
+
+@cache
 def compare_figures(directory: Path = PUBLISHED) -> pd.DataFrame:
     """Return the figures of a directory with ours, `difference` and `verdict`."""
     figures = find_ours(read_figures(directory), read_results)
@@ -80,42 +101,30 @@ def compare_figures(directory: Path = PUBLISHED) -> pd.DataFrame:
 
 def read_figures(directory: Path) -> pd.DataFrame:
     """Read the figures with the defaults of their items, and `title data command cause reason_item`
-    of these.
-
-    Raises:
-        InputError: If a figure has no item, or an item no figures.
-    """
+    of these; raise InputError if a figure has no item, or an item no figures."""
     key = ["publication", "item"]
     items = read_texts(directory / "items.csv")
     figures = read_texts(directory / "figures.csv")
-    if unmatched := {*figures[key].itertuples(index=False, name=None)} ^ {
-        *items[key].itertuples(index=False, name=None)
-    }:
-        names = ", ".join(sorted(" ".join(name) for name in unmatched))
-        raise InputError(
-            f"{directory}: in figures.csv or items.csv only: {names}; add the missing rows"
-        )
+    named, described = ({*map(" ".join, table[key].to_numpy())} for table in (figures, items))
+    if unmatched := ", ".join(sorted(named ^ described)):
+        cause = f"in figures.csv or items.csv only: {unmatched}"
+        raise InputError(f"{directory}: {cause}; add the missing rows")
     figures = figures.merge(items, on=key, how="left", suffixes=("", "_item"), validate="m:1")
     for column in DEFAULTS:
-        figures[column] = (
-            figures[column].where(figures[column] != "", figures[f"{column}_item"]).replace("-", "")
-        )
+        defaults = figures[f"{column}_item"]
+        figures[column] = figures[column].where(figures[column] != "", defaults).replace("-", "")
     reasons = read_texts(directory / "reasons.csv").set_index("key")["text"]
     if unknown := sorted({*figures["reason"]} - {*reasons.index, ""}):
-        raise InputError(
-            f"{directory}/figures.csv: no text for the reasons {', '.join(unknown)}; add them to reasons.csv"
-        )
-    return figures.assign(
-        **{name: figures[name].map(reasons).fillna("") for name in ("reason", "reason_item")}
-    )
+        cause = f"no text for the reasons {', '.join(unknown)}"
+        raise InputError(f"{directory}/figures.csv: {cause}; add them to reasons.csv")
+    for column in ("reason", "reason_item"):
+        figures[column] = figures[column].map(reasons).fillna("")
+    return figures
 
 
 def find_ours(figures: pd.DataFrame, read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """Add `ours` and replace the names in NUMBERS by the values of these columns, or None.
-
-    Raises:
-        InputError: If a query does not match one row, or a figure has neither a query nor a status.
-    """
+    """Add `ours` and replace the names in NUMBERS by the values of these columns, or None; raise
+    InputError if a query does not match one row, or a figure has neither a query nor a status."""
     select = cache(lambda file, query: read(file).query(query) if query else read(file))
     rows = [_find(figure, select) for figure in figures.to_dict("records")]
     return figures.drop(columns=NUMBERS).join(pd.DataFrame(rows, index=figures.index, dtype=object))
@@ -125,21 +134,17 @@ def read_highlights(figures: pd.DataFrame) -> list[dict[Any, Any]]:
     """Read the comparisons of highlights.csv: a figure as published, or none, and our `best` one,
     described by `best_is`."""
     highlights = read_texts(PUBLISHED / "highlights.csv").rename(columns={"best": "best_is"})
-    empty = dict.fromkeys(
-        [name for name in (*DEFAULTS, "ours_query_item") if name not in highlights], ""
-    )
-    # the status: there may be none
-    best = find_ours(highlights.assign(**empty | {"status": NOT_RUN}), read_results)["ours"]
+    missing = [name for name in (*DEFAULTS, "ours_query_item") if name not in highlights]
+    empty = dict.fromkeys(missing, "") | {"status": NOT_RUN}  # there may be no figure
+    best = find_ours(highlights.assign(**empty), read_results)["ours"]
     key = ["publication", "item", "row", "measure"]
     columns = [*key, "theirs", "ours", "low", "high", "spread", "verdict"]
-    compared = highlights[[*key, "system", "best_is"]].merge(
-        figures[columns], on=key, how="left", validate="m:1"
-    )
+    compared = highlights[[*key, "system", "best_is"]]
+    compared = compared.merge(figures[columns], on=key, how="left", validate="m:1")
     unknown = compared[compared["verdict"].isna() & (compared["item"] != "")]
     if len(unknown):
-        raise InputError(
-            f"highlights.csv: {_describe(unknown.iloc[0].to_dict())}: not in figures.csv; correct the cells"
-        )
+        name = _describe(unknown.iloc[0].to_dict())
+        raise InputError(f"highlights.csv: {name}: not in figures.csv; correct the cells")
     return compared.fillna({"theirs": "", "verdict": ""}).assign(best=best).to_dict("records")
 
 
@@ -148,10 +153,7 @@ def read_differences() -> pd.DataFrame:
     published source ours why`.
 
     A row with a `key` has the values of this key in its recipes, or in the metrics of their
-    checkpoints.
-
-    Raises:
-        InputError: If a recipe has no such key.
+    checkpoints. Raises InputError if a recipe has no such key.
     """
     values = read_results(SETTINGS).set_index(["name", "key"])["value"].to_dict()
     table = read_texts(PUBLISHED / "differences.csv")
@@ -194,19 +196,14 @@ def read_results(file: str) -> pd.DataFrame:
     """Read a result file, or the table of all checkpoints and recipes."""
     if file != SETTINGS:
         return pd.read_csv(RESULTS / file)
-    metrics = {
-        ("metrics", path.parent.name): json.loads(path.read_bytes())
-        for path in CHECKPOINT_DIR.glob("*/metrics.json")
-    }
-    recipes = {("recipe", name): read("recipe", name)[1] for name in list_names("recipe")}
-    rows = [
-        (*name, *entry) for name, tree in (metrics | recipes).items() for entry in _flatten(tree)
-    ]
-    rows += [
-        (*name, "trained epochs", tree["log"][-1]["epoch"])
-        for name, tree in metrics.items()
-        if tree.get("log")
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for name in list_names("recipe"):
+        rows += [("recipe", name, *entry) for entry in _flatten(read("recipe", name)[1])]
+    for path in CHECKPOINT_DIR.glob("*/metrics.json"):
+        metrics = json.loads(path.read_bytes())
+        if metrics.get("log"):
+            metrics["trained epochs"] = metrics["log"][-1]["epoch"]
+        rows += [("metrics", path.parent.name, *entry) for entry in _flatten(metrics)]
     return pd.DataFrame(rows, columns=["kind", "name", "key", "value"])
 
 
@@ -217,9 +214,8 @@ def count_verdicts(figures: pd.DataFrame) -> list[int]:
 
 def count_items_not_run(figures: pd.DataFrame) -> int:
     """Count the items with a figure that is not run."""
-    return len(
-        figures.loc[figures["verdict"] == NOT_RUN, ["publication", "item"]].drop_duplicates()
-    )
+    not_run = figures[figures["verdict"] == NOT_RUN]
+    return len(not_run[["publication", "item"]].drop_duplicates())
 
 
 def find_largest_differences(figures: pd.DataFrame) -> pd.DataFrame:
@@ -229,18 +225,11 @@ def find_largest_differences(figures: pd.DataFrame) -> pd.DataFrame:
     A figure that several items or publications print is returned once.
     """
     comparable = figures[figures["verdict"].isin([BETTER, WORSE])]
-    share = (
-        (comparable["difference"] / comparable["theirs"].map(_to_number).astype(float))
-        .abs()
-        .replace(float("inf"), 0)
-    )
-    ordered = comparable.assign(share=share.astype(float)).sort_values(
-        "share", ascending=False, kind="stable"
-    )
-    largest = ordered.drop_duplicates(["publication", "item"]).drop_duplicates(
-        ["row", "measure", "theirs"]
-    )
-    return largest.head(N_LARGEST)
+    theirs = comparable["theirs"].map(_to_number).astype(float)
+    share = (comparable["difference"].astype(float) / theirs).abs().replace(float("inf"), 0)
+    ordered = comparable.loc[share.sort_values(ascending=False, kind="stable").index]
+    largest = ordered.drop_duplicates(["publication", "item"])
+    return largest.drop_duplicates(["row", "measure", "theirs"]).head(N_LARGEST)
 
 
 def format_figure(value: float | str | None) -> str:
@@ -255,19 +244,16 @@ def format_figure(value: float | str | None) -> str:
 def _format_settings(recipes: list[str], key: str, values: Mapping[Any, Any]) -> str:
     """Format the value of a key, or its values with the names of recipes if they differ."""
     if missing := [name for name in recipes if (name, key) not in values]:
-        raise InputError(
-            f"differences.csv: {', '.join(missing)}: no {key} in the recipe or metrics; correct recipes or key"
-        )
-    texts = {name: _format_setting(values[name, key]) for name in recipes}
+        cause = f"no {key} in the recipe or metrics; correct recipes or key"
+        raise InputError(f"differences.csv: {', '.join(missing)}: {cause}")
+    texts = {}
+    for name in recipes:
+        value = values[name, key]
+        flag = "yes" if value else "no"
+        texts[name] = flag if isinstance(value, bool) else format_figure(value)
     if len({*texts.values()}) == 1:
         return texts[recipes[0]]
     return ", ".join(f"{text} ({name})" for name, text in texts.items())
-
-
-def _format_setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return format_figure(value)
 
 
 def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame]) -> dict[str, Any]:
@@ -279,18 +265,16 @@ def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame])
         return nothing | {"ours": query[2:]}
     if not file:
         if not figure["status"]:
-            raise InputError(
-                f"figures.csv: {_describe(figure)}: no figure of ours; add a query, or a status with a reason"
-            )
+            fix = "add a query, or a status with a reason"
+            raise InputError(f"figures.csv: {_describe(figure)}: no figure of ours; {fix}")
         return nothing
     query = " and ".join(part for part in (figure["ours_query_item"], query) if part)
     rows = select(file, query)
     if figure["n"] == SEED:
         return nothing | _average_seeds(figure, rows)
     if len(rows) != 1:
-        raise InputError(
-            f"figures.csv: {_describe(figure)}: {len(rows)} rows of {file} match `{query}`; one must"
-        )
+        cause = f"{len(rows)} rows of {file} match `{query}`; one must"
+        raise InputError(f"figures.csv: {_describe(figure)}: {cause}")
     [row] = rows.to_dict("records")
     column = figure["ours_column"]
     values: Any = rows[column] if column in row else rows.eval(column)
@@ -298,21 +282,18 @@ def _find(figure: Mapping[Any, Any], select: Callable[[str, str], pd.DataFrame])
     if _to_number(ours) is None or isinstance(ours, bool):
         return nothing | {"ours": str(ours)}
     scale = float(figure["scale"] or 1)
-    numbers = {
-        name: scale * row[figure[name]] for name in ("spread", "low", "high") if figure[name]
-    }
+    names = [name for name in ("spread", "low", "high") if figure[name]]
+    numbers = {name: scale * row[figure[name]] for name in names}
     n = int(row[figure["n"]]) if figure["n"] else None
     return nothing | numbers | {"ours": scale * float(ours), "n": n}
 
 
 def _average_seeds(figure: Mapping[Any, Any], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the mean of the rows of a figure as `ours`, with `spread`, their standard deviation
-    (None for one row), both with two decimals, and `n`, their number."""
+    """Return mean (`ours`), standard deviation (None for one row) and number `n` of rows."""
     if rows.empty or rows[SEED].duplicated().any():
-        counts = f"{len(rows)} rows and {rows[SEED].nunique()} seeds"
-        raise InputError(
-            f"figures.csv: {_describe(figure)}: {counts} of {figure['ours_file']} match; a row per seed must"
-        )
+        counts = f"{len(rows)} rows and {rows[SEED].nunique()} seeds of {figure['ours_file']}"
+        cause = f"{counts} match; a row per seed must"
+        raise InputError(f"figures.csv: {_describe(figure)}: {cause}")
     values = rows[figure["ours_column"]].astype(float) * float(figure["scale"] or 1)
     spread = round(values.std(), 2) if len(values) > 1 else None
     return {"ours": round(values.mean(), 2), "spread": spread, "n": len(values)}

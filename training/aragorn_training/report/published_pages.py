@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 
 from aragorn.storage.atomic_files import create_directory, write_atomic
-from aragorn_training.published import PUBLISHED, RESULTS, SPREAD, read_texts
+from aragorn_training.formatting import create_environment
 from aragorn_training.report.published import (
+    PUBLISHED,
+    RESULTS,
     SETTING,
     SIZE,
+    SPREAD,
     VERDICTS,
     compare_figures,
     count_items_not_run,
@@ -21,6 +23,7 @@ from aragorn_training.report.published import (
     format_figure,
     read_differences,
     read_highlights,
+    read_texts,
 )
 
 PAGE = RESULTS / "published.md"
@@ -30,31 +33,18 @@ def write_published(page: Path = PAGE) -> None:
     """Write the overview, and a page per publication into the directory of its name, as Markdown;
     or one page of all as HTML.
 
-    Raises:
-        InputError: If a published figure has no counterpart and no reason, or a query does not
-            match one row.
-        OutputError: If a page cannot be written.
+    Raises InputError if a figure has no counterpart and no reason, or a query does not match one
+    row.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=page.suffix == ".html",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals |= {
-        "format": format_figure,
-        "format_ours": format_ours,
-        "verdicts": VERDICTS,
-    }
+    is_html = page.suffix == ".html"
+    environment = create_environment(__file__, autoescape=is_html, keep_trailing_newline=True)
+    formats = {"format": format_figure, "format_ours": format_ours}
+    environment.globals |= {**formats, "verdicts": VERDICTS}
     figures = compare_figures()
     sources = read_texts(PUBLISHED / "sources.csv")
     titles = dict(read_texts(PUBLISHED / "publications.csv").to_numpy())
     publications = [_build_publication(name, title, figures) for name, title in titles.items()]
-    template = environment.get_template(
-        "published.html.jinja" if page.suffix == ".html" else "published.md.jinja"
-    )
+    template = environment.get_template(f"published.{'html' if is_html else 'md'}.jinja")
     content = template.render(
         publications=publications,
         titles=titles,
@@ -66,15 +56,13 @@ def write_published(page: Path = PAGE) -> None:
         sources=sources.to_numpy().tolist(),
     )
     write_atomic(page, content, rb"(?s).*Published figures and ours")
-    if page.suffix != ".html":
+    if not is_html:
         template = environment.get_template("publication.md.jinja")
         create_directory(page.with_suffix(""))
         for publication in publications:
-            write_atomic(
-                page.with_suffix("") / f"{publication['name']}.md",
-                template.render(publication=publication),
-                rb"# .*: published figures and ours",
-            )
+            file = page.with_suffix("") / f"{publication['name']}.md"
+            content = template.render(publication=publication)
+            write_atomic(file, content, rb"# .*: published figures and ours")
 
 
 def format_ours(figure: Mapping[Any, Any]) -> str:
@@ -88,8 +76,7 @@ def format_ours(figure: Mapping[Any, Any]) -> str:
 
 
 def _build_publication(name: str, title: str, figures: pd.DataFrame) -> dict[str, Any]:
-    """Build what the templates show of a publication: its items with their figures, and the numbers
-    per verdict."""
+    """Build what the templates show of a publication: its items and counts of verdicts."""
     ours = figures[figures["publication"] == name]
     items = [_build_item(rows) for _, rows in ours.groupby("item", sort=False)]
     is_setting = ours["kind"].isin([SETTING, SIZE])
@@ -101,8 +88,7 @@ def _build_publication(name: str, title: str, figures: pd.DataFrame) -> dict[str
 
 
 def _build_item(rows: pd.DataFrame) -> dict[str, Any]:
-    """Build what the templates show of an item; reasons other than the item's are numbered `notes`,
-    each printed once."""
+    """Build what the templates show of an item; reasons but the item's are numbered `notes`."""
     reasons = rows["reason"].where(rows["reason"] != rows["reason_item"], "")
     notes = {text: mark for mark, text in enumerate(reasons[reasons != ""].unique(), 1)}
     verdicts = [

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pandas as pd
 import vl_convert
 from markupsafe import Markup
@@ -34,6 +33,7 @@ from aragorn_training.evaluation.overlap import (
 )
 from aragorn_training.evaluation.significance import format_sample_size_warning
 from aragorn_training.evaluation.similarity import name_runs, split_name
+from aragorn_training.formatting import create_environment
 from aragorn_training.report.results import (
     CANDIDATES,
     SIMILARITIES,
@@ -64,17 +64,11 @@ def write_report(
     baseline: str | None = None,
     order: Order = "auto",
 ) -> None:
-    """Write a report on the runs of directories.
+    """Write a report on the runs of directories as an HTML file.
 
-    Args:
-        directories: Directories of `<team>-<system>.txt` runs, see `name_runs`.
-        qrels_files: Judgments by name, the first of which order the systems; those of documents
-            that are not in the input are ignored.
-        dataset: Topics and documents; runs lose the documents that systems do not retrieve from it.
-        checkpoints: Directory of the checkpoints whose learning curves are shown.
-        output: HTML file.
-        baseline: System that the others are tested against; None: that of run.txt.
-        order: Fields that order a topic's documents, see `sort_ranking`.
+    Runs lose the documents that systems do not retrieve from the dataset, and judgments those that
+    it lacks; the first qrels order the systems. Networks of `checkpoints` have learning curves. The
+    others are tested against the `baseline` (None: the system of run.txt).
 
     Raises:
         InputError: If a file is malformed or missing, the runs are on another input, or no topic is
@@ -143,26 +137,25 @@ def _collect_data(
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
     recall = compute_recall(runs, qrels, evaluations)
     similarity = compare_rankings(runs)
-    tables = {
-        "topics": values,
-        "recall": recall,
-        "candidates": count_candidates(runs, qrels),
-        "similarity": similarity,
-        "curves": read_learning_curves(systems, checkpoints),
-    }
+    curves = read_learning_curves(systems, checkpoints)
+    tables = {"topics": values, "recall": recall, "candidates": count_candidates(runs, qrels)}
+    tables |= {"similarity": similarity, "curves": curves}
     data = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
     clustered = list(similarity["system"].unique())
     data |= {"systems": systems, "clustered": clustered, "measure": NDCG}
     data["chosen"] = list(dict.fromkeys([systems[0], evaluations[0].baseline]))
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    matrices = {
+        name: similarity.pivot(index="system", columns="other", values=name)
+        for name in SIMILARITIES.values()
+    }
+    recall = recall.pivot(index="system", columns="depth", values="recall").reindex(systems)
+    has_curves = len(curves) > 0
     return {
         "data": Markup(text),
-        "recall": recall.pivot(index="system", columns="depth", values="recall").reindex(systems),
-        "similarity": {
-            name: similarity.pivot(index="system", columns="other", values=name)
-            for name in SIMILARITIES.values()
-        },
-        "has_curves": len(tables["curves"]) > 0,
+        "recall": recall,
+        "similarity": matrices,
+        "has_curves": has_curves,
     }
 
 
@@ -175,14 +168,7 @@ def _bundle_library() -> str:
 
 def _render(dataset: Dataset, **variables: Any) -> str:
     """Render the template; its commands have the paths of the input."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=sanitise_value,
-    )
+    environment = create_environment(__file__, autoescape=True, finalize=sanitise_value)
     flags = [text for path in dataset.paths for text in ("-i", str(path))]
     environment.filters["pluralise"] = pluralise
     environment.globals["command"] = lambda verb, *arguments: shlex.join(

@@ -31,14 +31,8 @@ MEASURES = ("MAP@20", "R²", "F1", "Spearman", "both")
 
 
 class Evaluation:
-    """Evaluation of systems with one qrels file.
-
-    Args:
-        name: Name of the qrels.
-        qrels: Judgments `qid docno rel`.
-        values: Measures (columns) by topic (rows), by system.
-        baseline: System against which the others are tested.
-    """
+    """Evaluation of systems, tested against a baseline, with one qrels file `qid docno rel`;
+    `values` are measures (columns) by topic (rows), by system."""
 
     def __init__(
         self, name: str, qrels: pd.DataFrame, values: Mapping[str, pd.DataFrame], baseline: str
@@ -72,24 +66,21 @@ class Evaluation:
         ci_high p mark order`), numbers of topics `n`, `better`, `worse`, and judged share."""
         rows: dict[str, dict[str, Any]] = {}
         for system, table in self.values.items():
-            rows[system] = {
-                "cells": [],
-                "n": table[HEADLINE_MEASURES[0]].count(),
-                "better": int((self.differences.loc[system] > 0).sum()),
-                "worse": int((self.differences.loc[system] < 0).sum()),
-                "judged": table[JUDGED].mean(),
-            }
+            differences = self.differences.loc[system]
+            counts = {"better": int((differences > 0).sum()), "worse": int((differences < 0).sum())}
+            means = {"n": table[HEADLINE_MEASURES[0]].count(), "judged": table[JUDGED].mean()}
+            rows[system] = {"cells": [], **counts, **means}
         for measure in HEADLINE_MEASURES:
             columns = {system: table[measure] for system, table in self.values.items()}
             tests: dict[Any, Any] = {}
             if self.baseline in columns and len(columns) > 1:
                 tests = compare_with_baseline(columns, self.baseline).to_dict("index")
-            for name, means in bootstrap_means(pd.DataFrame(columns)).to_dict("index").items():
+            for name, bounds in bootstrap_means(pd.DataFrame(columns)).to_dict("index").items():
                 test = tests.get(name, {"p_randomisation_holm": np.nan, "difference": np.nan})
                 p = test["p_randomisation_holm"]
                 mark = format_mark(test["difference"], p)
                 order = columns[str(name)].fillna(0.0).mean()
-                rows[str(name)]["cells"].append({**means, "p": p, "mark": mark, "order": order})
+                rows[str(name)]["cells"].append({**bounds, "p": p, "mark": mark, "order": order})
         return rows
 
     @cached_property

@@ -14,8 +14,7 @@ from aragorn_training.evaluation.similarity import list_runs, split_name
 
 
 def find_runs(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs <team>-<system>.txt, plain or gzipped, of directories; raise InputError if
-    one has none."""
+    """Return the runs <team>-<system>.txt of directories, InputError if one has none."""
     files = []
     for directory in directories:
         runs = list_runs(directory)
@@ -32,16 +31,9 @@ def find_runs(directories: Iterable[Path]) -> list[Path]:
 
 
 def find_baseline(files: Sequence[Path], baseline: str | None) -> Path:
-    """Return the run of the baseline.
-
-    Args:
-        files: Files of `find_runs`.
-        baseline: System, or <team>-<system>; None: the run that equals run.txt in its directory.
-
-    Raises:
-        InputError: If there is neither a baseline nor a run that equals run.txt.
-        UsageError: If there is no run of the baseline.
-    """
+    """Return the run of the baseline, a system or <team>-<system>; None: the run that equals
+    run.txt in its directory, or InputError. Raises UsageError if there is no run of the
+    baseline."""
     if baseline is None:
         return _find_primary(files)
     for file in files:

@@ -25,7 +25,7 @@ from aragorn_training.evaluation.evaluate import (
 from aragorn_training.evaluation.significance import ALPHA, format_mark
 from aragorn_training.evaluation.tables import order_best_first
 from aragorn_training.formatting import DASH, format_value
-from aragorn_training.published import RESULTS, load_figures
+from aragorn_training.report.published import RESULTS, load_figures
 from aragorn_training.report.results import list_checkpoints
 
 BASELINE = "dirichlet"
@@ -72,20 +72,15 @@ ENRICHMENT_MEASURES = (*HEADLINE_MEASURES[:2], "Bpref")
 def update_readmes(
     results: Path = RESULTS, checkpoints: Path = CHECKPOINT_DIR, root: Path = PROJECT_DIR
 ) -> None:
-    """Update all generated sections of the READMEs below `root`.
-
-    Raises:
-        InputError: If results are missing or malformed, or a section marker is missing.
-        OutputError: If a README cannot be written.
-    """
+    """Update all generated sections of the READMEs below `root`; raise InputError if results are
+    missing or malformed, or a section marker is missing."""
     for name, (file, format_section) in SECTIONS.items():
         source = checkpoints if name == "commands" else results
         replace_section(root / file, name, format_section(source))
 
 
 def replace_section(readme: Path, name: str, content: str) -> None:
-    """Replace the text between a section's markers; raise InputError unless each marker occurs
-    once."""
+    """Replace the text between a section's markers, each of which must occur once."""
     text = readme.read_text(encoding="utf-8")
     begin = f"<!-- {name}: generated -->"
     end = f"<!-- end of {name} -->"
@@ -178,16 +173,13 @@ def format_complete_topics_table(results: Path = RESULTS) -> str:
         for row in tests.to_dict("records")
     }
     ranking = means[means["measure"] == NDCG].sort_values("mean", ascending=False, kind="stable")
-    rows = [
-        [
-            name,
-            row["family"],
-            f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
-            *(f"{values[measure][name]:.3f}" for measure in (JUDGED_ONLY_NDCG, JUDGED)),
-            *(differences.get((baseline, name), DASH) for baseline in REFERENCES),
-        ]
-        for name, row in zip(ranking["system"], ranking.to_dict("records"), strict=True)
-    ]
+    rows = []
+    for row in ranking.to_dict("records"):
+        name = row["system"]
+        interval = f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+        others = [f"{values[measure][name]:.3f}" for measure in (JUDGED_ONLY_NDCG, JUDGED)]
+        cells = [differences.get((baseline, name), DASH) for baseline in REFERENCES]
+        rows.append([name, row["family"], interval, *others, *cells])
     header = ["system", "family", f"{NDCG} [95 % CI]", JUDGED_ONLY_NDCG, JUDGED]
     header += [f"difference from {name} (p)" for name in REFERENCES]
     n_significant = int((tests["p_holm"] < ALPHA).sum())
@@ -201,8 +193,7 @@ def format_complete_topics_table(results: Path = RESULTS) -> str:
 
 
 def _count_closer_systems(results: Path, year: int) -> str:
-    """Format in a sentence how many neural systems are closer to BASELINE over the complete topics
-    of a year than over all."""
+    """Format how many neural systems are closer to BASELINE over the complete topics."""
     distances = []
     for name in ("complete_topics", "systems"):
         table = _read(results / f"{name}.csv")
@@ -218,8 +209,7 @@ def _count_closer_systems(results: Path, year: int) -> str:
 
 
 def _describe_complete_topics(results: Path, year: int) -> str:
-    """Format the topics of a year of which the excerpt has all judged documents, and the largest
-    share of another topic, in a sentence."""
+    """Format the complete topics of a year, and the largest share of another topic."""
     topics = _read(results / "collection_topics.csv")
     topics = topics[topics["qrels"] == year]
     is_complete = topics["judged"] == topics["in_input"]
@@ -233,12 +223,11 @@ def _describe_complete_topics(results: Path, year: int) -> str:
 
 
 def _load_rows(results: Path) -> dict[int, list[dict[Hashable, Any]]]:
-    """Load the rows of each year, the tuning year last: systems and official runs, see
-    `order_best_first`. A year is a test year if none of its results is nested or selected.
+    """Load the rows of each year: systems and official runs, see `order_best_first`. The tuning
+    year, with nested or selected results, is last.
 
-    A row has `system family protocol n mean`, and as text `name`, `interval` and one cell per
-    measure, with a mark if the difference from BASELINE is significant; the year's best value is
-    bold.
+    A row has `system family protocol n mean`, and as text `name`, `interval` and a cell per
+    measure, marked if significant against BASELINE and bold if the best of the year.
     """
     means = pd.concat([_read(results / f"{name}.csv") for name in ("systems", "official_runs")])
     official_tests = _read(results / "official_runs_significance.csv")

@@ -40,11 +40,8 @@ class Topic:
 def describe_topics(
     dataset: Dataset, runs: Mapping[str, pd.DataFrame], evaluations: Sequence[Evaluation]
 ) -> list[Topic]:
-    """Describe the topics with a value, in input order, by the first evaluation that has them.
-
-    Raises:
-        InputError: If a run has a topic that the input lacks.
-    """
+    """Describe the topics with a value, in input order, by the first evaluation that has them;
+    raise InputError if a run has a topic that the input lacks."""
     titles = dict(zip(dataset.topics["qid"], dataset.topics["query"], strict=True))
     retrieved = {qid for run in runs.values() for qid in run["qid"].unique()}
     if unknown := sorted(retrieved - {*titles}):
@@ -68,16 +65,12 @@ def describe_topics(
     for qid, docnos in pooled.items():
         qrels = by_topic[qid].qrels.query("qid == @qid")
         grades = dict(zip(qrels["docno"], qrels["rel"], strict=True))
-        topics.append(
-            Topic(
-                qid,
-                sanitise(titles[qid]),
-                int((qrels["rel"] > 0).sum()),
-                by_topic[qid].topics[qid],
-                [Document(docno, grades.get(docno), *texts[docno]) for docno in docnos],
-                {system: [*map(docnos.index, top.get(qid, ()))] for system, top in tops.items()},
-            )
-        )
+        n_relevant = int((qrels["rel"] > 0).sum())
+        values = by_topic[qid].topics[qid]
+        documents = [Document(docno, grades.get(docno), *texts[docno]) for docno in docnos]
+        positions = {name: [*map(docnos.index, top.get(qid, ()))] for name, top in tops.items()}
+        title = sanitise(titles[qid])
+        topics.append(Topic(qid, title, n_relevant, values, documents, positions))
     return topics
 
 

@@ -49,14 +49,11 @@ def build_network(
     device: str,
     frozen_layers: FrozenLayerCache | None = None,
 ) -> Network:
-    """Build a teacher or student from a pretrained encoder, and freeze its lowest blocks.
+    """Build a teacher or student from a local BERT directory in Hugging Face format, and freeze its
+    lowest blocks.
 
-    Args:
-        encoder: Local BERT directory in Hugging Face format.
-        training: Settings of the network.
-        seed: Seed of the global random generators, which initialise a cross-encoder's head.
-        device: Device of the network.
-        frozen_layers: Shared frozen layers, bi-encoders only; None: those of the network.
+    `seed` is of the global random generators, which initialise a cross-encoder's head; bi-encoders
+    may share `frozen_layers`.
     """
     _silence_libraries()
     transformers.set_seed(seed)

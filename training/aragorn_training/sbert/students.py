@@ -1,4 +1,8 @@
-"""Train Augmented SBERT students (Thakur et al. 2021) on gold, silver or both pairs of args.me."""
+"""Train Augmented SBERT students (Thakur et al. 2021) on gold, silver or both pairs of args.me.
+
+Pairs are a conclusion and a premise each. As in the ranker's input, URLs are removed, and
+conclusions are truncated to the query length in subwords.
+"""
 
 import logging
 import sys
@@ -14,22 +18,20 @@ from sentence_transformers import SentenceTransformer
 from torch.nn import Module
 
 from aragorn.cache import Parts
+from aragorn.index.lexical import IndexSettings
+from aragorn.index.weighting import BM25
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.text import tokenisers
+from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.versions import describe_versions
+from aragorn_training.data.distant_supervision import retrieve_for_conclusions
 from aragorn_training.data.split import TRAIN, VALIDATION
-from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
+from aragorn_training.data.work_directory import hash_json, iter_rows, read_prepared_manifest
 from aragorn_training.fitting.initialisation import read_encoder_config
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Loss, Network, TrainingConfig
-from aragorn_training.sbert.pairs import (
-    load_arguments,
-    retrieve_unlabelled_pairs,
-    sample_gold_pairs,
-    subsample,
-)
 from aragorn_training.sbert.trainer import TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
 
@@ -203,3 +205,44 @@ def load_or_train_student(ranker: Module, recipe: Recipe, work_dir: Path, device
 
 def _format_file_stem(variant: TrainingVariant) -> str:
     return f"{variant.loss}-{variant.pairs.replace(' ', '-')}" if variant.loss else "untrained"
+
+
+def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
+    """Load a split as `docno conclusion normalised_conclusion premise negatives`."""
+    table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
+    truncated_conclusions = {
+        text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query)
+        for text in table["conclusion"].unique()
+    }
+    return table.assign(conclusion=table["conclusion"].map(truncated_conclusions))
+
+
+def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Sample at most `n` arguments; return pairs `first second label` of each conclusion with its
+    premise (label 1), and then with its first negative (label 0)."""
+    sample = train.iloc[subsample(np.arange(len(train)), n, rng)]
+    negatives = sample["negatives"].str[0].map(train.set_index("docno")["premise"])
+    columns = {"conclusion": "first", "premise": "second"}
+    positives = sample[[*columns]].rename(columns=columns).assign(label=1.0)
+    return pd.concat([positives, positives.assign(second=negatives, label=0.0)], ignore_index=True)
+
+
+def retrieve_unlabelled_pairs(
+    train: pd.DataFrame, labelled_pairs: pd.DataFrame, k: int
+) -> pd.DataFrame:
+    """Pair each conclusion with the top `k` premises of other conclusions by BM25, without
+    `labelled_pairs`; return `first second`."""
+    groups = retrieve_for_conclusions(train, IndexSettings(fields="premise"), BM25(), k)
+    rows = [
+        (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])
+        for group, hits in groups
+        for row in hits
+    ]
+    pairs = pd.DataFrame(rows, columns=["first", "second"]).drop_duplicates(ignore_index=True)
+    labelled_index = pd.MultiIndex.from_frame(labelled_pairs[["first", "second"]])
+    return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
+
+
+def subsample(items: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Sample at most `n` items uniformly without replacement, in their original order."""
+    return items[np.sort(rng.permutation(len(items))[:n])]

@@ -99,8 +99,9 @@ class TrainingSetup:
     def _build(self, seed: int, scratch_dir: Path) -> tuple[Network, Any]:
         """Build the initial network and a silent trainer that saves only on request."""
         model = self.build_initial_network(seed)
-        # a duplicate would be a false negative
-        has_in_batch_negatives = self.training.loss == "multiple_negatives"
+        sampler: Any = LengthBucketSampler
+        if self.training.loss == "multiple_negatives":  # a duplicate would be a false negative
+            sampler = BatchSamplers.NO_DUPLICATES
         kwargs: dict[str, Any] = {
             "output_dir": str(scratch_dir),
             "seed": seed,
@@ -109,9 +110,7 @@ class TrainingSetup:
             "per_device_train_batch_size": self.training.batch_size,
             "learning_rate": self.training.learning_rate,
             "warmup_steps": self.training.warmup_ratio,
-            "batch_sampler": BatchSamplers.NO_DUPLICATES
-            if has_in_batch_negatives
-            else LengthBucketSampler,
+            "batch_sampler": sampler,
             "bf16": self.training.bfloat16,
             "save_strategy": "no",
             "logging_strategy": "no",

@@ -59,46 +59,25 @@ class Options(StudyOptions, PrecisionOptions, CheckpointOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Measure scorers on the validation queries with every pool and rule of negatives.
-
-    Returns:
-        Rows of `measure_scorer`.
-
-    Raises:
-        UsageError: If a scorer is unknown.
-    """
+    """Measure scorers on the validation queries with every pool and rule of negatives, see
+    `measure_scorer`; raise UsageError if a scorer is unknown."""
     for name in options.scorers:
         if name not in SCORERS:
             raise UsageError(f"unknown scorer {name!r}; {suggest(name, SCORERS)}")
     device = choose_device(options.device)
     precision = choose_precision(options.precision, device)
-    work_dir = options.work_dir
-    return pd.concat(
-        [
-            measure_scorer(name, work_dir, options.checkpoint_dir, device, precision)
-            for name in options.scorers
-        ]
-    )
+    settings = (options.work_dir, options.checkpoint_dir, device, precision)
+    return pd.concat([measure_scorer(name, *settings) for name in options.scorers])
 
 
 def measure_scorer(
     name: str, work_dir: Path, checkpoints: Path, device: str, cpu_precision: str = FLOAT32
 ) -> pd.DataFrame:
-    """Measure a scorer on the validation queries with every pool and rule of negatives.
+    """Measure one of SCORERS on the validation queries with every pool and rule of negatives.
 
-    Args:
-        name: Name of a network, or of another scorer in SCORERS.
-        work_dir: Working directory prepared by `prepare pairs`.
-        checkpoints: Directory of the networks' checkpoints.
-        device: Device to compute on.
-        cpu_precision: Precision of BERT encoders on a CPU.
-
-    Returns:
-        One row per pool and rule, `scorer pool rule MRR@20 MAP@20 nDCG@20`; measures in percent.
-
-    Raises:
-        InputError: If the working directory is not prepared.
-        CheckpointError: If the checkpoint is missing or damaged.
+    Returns rows `scorer pool rule MRR@20 MAP@20 nDCG@20` in percent. Raises InputError if the
+    working directory is not prepared, CheckpointError if a network's checkpoint is missing or
+    damaged.
     """
     score, unit, tokeniser = _build_scorer(name, work_dir, checkpoints, device, cpu_precision)
     rows = []
@@ -121,11 +100,8 @@ def _build_scorer(
         pretrained = PretrainedEncoder(EncoderSettings().name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, ENCODER_LENGTHS)
         return build_encoder_scorer(pretrained, device), "pieces", tokeniser
-    score = (
-        _build_negative_count_scorer(work_dir)
-        if name == NEGATIVE_COUNT
-        else {BM25: score_bm25, LENGTH: _score_length}[name]
-    )
+    scorers = {BM25: score_bm25, LENGTH: _score_length}
+    score = scorers.get(name) or _build_negative_count_scorer(work_dir)
     return score, "words", WordTokeniser(Vocabulary(()), MaxLengths())
 
 

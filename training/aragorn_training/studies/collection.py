@@ -84,9 +84,7 @@ def run(options: Options) -> Result:
     counts.loc[ALL_FILES] = counts.sum()
     counts.loc[OUTSIDE] = 0
     for name, qrels in qrels_by_name.items():
-        counts.loc[OUTSIDE, f"judged_{name}"] = (
-            ~qrels["docno"].drop_duplicates().isin(docnos)
-        ).sum()
+        counts.loc[OUTSIDE, f"judged_{name}"] = len({*qrels["docno"]}.difference(docnos))
     return Result(counts.reset_index(), tables={TOPICS: count_by_topic(qrels_by_name, set(docnos))})
 
 
@@ -97,13 +95,8 @@ def count_by_topic(qrels_by_name: Mapping[str, pd.DataFrame], docnos: Set[str]) 
         counts = count_judged_documents(qrels, docnos)
         topics = find_complete_topics(counts)
         n_judged = qrels.loc[qrels["qid"].isin(topics), "docno"].nunique()
-        log.info(
-            "%s: the input has all judged documents of %d of %d topics (%d documents): %s",
-            name,
-            len(topics),
-            len(counts),
-            n_judged,
-            abbreviate_list(topics, MAX_NAMES_LISTED) or "none",
-        )
+        names = abbreviate_list(topics, MAX_NAMES_LISTED) or "none"
+        text = f"{len(topics)} of {len(counts)} topics ({n_judged} documents): {names}"
+        log.info("%s: the input has all judged documents of %s", name, text)
         tables.append(counts.assign(qrels=name))
     return pd.concat(tables)[["qrels", "qid", "judged", "in_input"]]

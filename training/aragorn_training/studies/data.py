@@ -36,12 +36,8 @@ class Options(StudyOptions, SeedOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Describe the sentence pairs, the argument lists prepared by `prepare quality`, and the recipe
-    of TFR-BERT.
-
-    Returns:
-        Rows of COLUMNS; lengths of texts are in characters.
-    """
+    """Describe the sentence pairs, the argument lists of `prepare quality`, and the recipe of
+    TFR-BERT, as COLUMNS; lengths of texts are in characters."""
     directory = options.input_dir
     seed = options.seed
     recipe = load_recipe("tfr_bert")
@@ -56,11 +52,7 @@ def run(options: Options) -> pd.DataFrame:
 
 def _describe_pairs(gold: PairDataset, seed: int) -> Iterator[Row]:
     """Count pairs, tabulate graded labels, and measure the Jaccard baseline of pairs and of
-    unrelated sentences.
-
-    Each first sentence is paired with the second sentence of a random pair of its split, to see
-    whether the baseline of Thakur et al. (2021) is that of wrongly paired sentences.
-    """
+    shuffled ones, to see whether that of Thakur et al. (2021) is of wrongly paired sentences."""
     for part, frame in zip(SPLITS, (gold.train, gold.dev, gold.test), strict=True):
         yield gold.name, part, "pairs", len(frame)
     if gold.is_binary:
@@ -69,12 +61,8 @@ def _describe_pairs(gold: PairDataset, seed: int) -> Iterator[Row]:
     yield gold.name, "train", "share of dissimilar pairs", (train < LOW_THRESHOLD).mean()
     yield gold.name, "train", "share of similar pairs", (train >= POSITIVE_THRESHOLD).mean()
     for tenth, count in enumerate(np.histogram(train, bins=10, range=(0, 1))[0]):
-        yield (
-            gold.name,
-            "train",
-            f"share of labels from {tenth / 10} to {(tenth + 1) / 10}",
-            count / len(train),
-        )
+        measure = f"share of labels from {tenth / 10} to {(tenth + 1) / 10}"
+        yield gold.name, "train", measure, count / len(train)
     for part, score in zip(("dev", "test"), compute_baseline_metrics(gold), strict=True):
         yield gold.name, part, "baseline", score
     rng = np.random.default_rng(seed)
@@ -98,33 +86,22 @@ def _describe_lists(table: pd.DataFrame, recipe: Recipe) -> Iterator[Row]:
     yield name, "all", "topics", len(by_topic)
     yield name, "all", "arguments per topic, mean", by_topic.mean()
     for text, values in lengths.items():
-        for statistic, value in (
-            ("mean", values.mean()),
-            ("minimum", values.min()),
-            ("maximum", values.max()),
-        ):
-            yield name, "all", f"{text} length, {statistic}", value
-    tokeniser = WordPieceTokeniser.load(
-        PretrainedEncoder(recipe.encoder.name).folder, MaxLengths(10**6, 10**6)
-    )
-    queries = table["topic"].map(
-        {topic: len(tokeniser.encode_query(topic)) for topic in by_topic.index}
-    )
+        yield name, "all", f"{text} length, mean", values.mean()
+        yield name, "all", f"{text} length, minimum", values.min()
+        yield name, "all", f"{text} length, maximum", values.max()
+    folder = PretrainedEncoder(recipe.encoder.name).folder
+    tokeniser = WordPieceTokeniser.load(folder, MaxLengths(10**6, 10**6))
+    queries = table["topic"].map(lambda text: len(tokeniser.encode_query(text)))
     premises = table["premise"].map(lambda text: len(tokeniser.encode_premise(text)))
-    yield (
-        name,
-        "all",
-        "subwords of topic and argument, 95th percentile",
-        np.percentile(queries + premises, 95),
-    )
+    measure = "subwords of topic and argument, 95th percentile"
+    yield name, "all", measure, np.percentile(queries + premises, 95)
     is_complete = (queries <= recipe.lengths.query) & (premises <= recipe.lengths.premise)
     yield name, "all", "arguments not truncated, percent", 100 * is_complete.mean()
     scores = table["score"]
+    scaled_scores = (scores - scores.min()) / (scores.max() - scores.min())
     for percentile in (5, 25, 50, 75):
-        scaled_score = (np.percentile(scores, percentile) - scores.min()) / (
-            scores.max() - scores.min()
-        )
-        yield name, "all", f"pointwise label, {percentile}th percentile", scaled_score
+        value = np.percentile(scaled_scores, percentile)
+        yield name, "all", f"pointwise label, {percentile}th percentile", value
 
 
 def _describe_folds(table: pd.DataFrame, name: str, recipe: Recipe) -> Iterator[Row]:

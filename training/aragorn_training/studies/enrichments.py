@@ -11,8 +11,7 @@ import pandas as pd
 from aragorn.errors import UsageError
 from aragorn.index.lexical import IndexSettings
 from aragorn.options import argument, option
-from aragorn.systems.enrichment import Enrichment
-from aragorn_training.data.retrieval import open_retrieval
+from aragorn_training.data.retrieval import load_input_fields, open_retrieval
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from aragorn_training.evaluation.significance import (
     apply_holm_correction,
@@ -70,23 +69,14 @@ def run(options: Options) -> pd.DataFrame:
     """
     qrels_files = index_files_by_name(options.qrels, "qrels")
     with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
-        # first, to fail before hours of tuning if a checkpoint is damaged
-        fields = {
-            name: Enrichment(name)
-            .load_checkpoint(retrieval.session.checkpoints)
-            .network.input_fields
-            for name in options.enrichments
-        }
+        fields = load_input_fields(options.enrichments, retrieval)
         judged = tuning.load_judged_topics(qrels_files, retrieval)
         values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
-        field_controls = {
-            f"{UNENRICHED} ({field})": field
-            for field in fields.values()
-            if field != INDEX_SETTINGS.fields
-        }
-        for enrichment, indexed_fields in (
-            {UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields
-        ).items():
+        all_fields = {UNENRICHED: INDEX_SETTINGS.fields}
+        for field in fields.values():
+            if field != INDEX_SETTINGS.fields:
+                all_fields[f"{UNENRICHED} ({field})"] = field
+        for enrichment, indexed_fields in (all_fields | fields).items():
             index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
             for model in options.grids:
                 cell = (enrichment, Path(model).stem)
@@ -95,9 +85,8 @@ def run(options: Options) -> pd.DataFrame:
                 _, held_out_values = tuning.cross_validate(
                     values, judged.folds, tuning.get_selection_columns(options.measure)
                 )
-                values_by_cell[cell] = pd.DataFrame(
-                    held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES)
-                )
+                columns = list(tuning.STORED_MEASURES)
+                values_by_cell[cell] = pd.DataFrame(held_out_values, judged.topics, columns)
     topic_sets = {ALL_TOPICS: np.ones(len(judged.topics), dtype=bool)}
     if len(qrels_files) > 1:
         topic_sets |= {name: judged.folds == fold for fold, name in enumerate(qrels_files)}
@@ -110,15 +99,14 @@ def _tabulate_cells(
     enrichments: Sequence[str],
 ) -> pd.DataFrame:
     """Tabulate means, differences and tests of all cells (enrichment, model) by topic set."""
-    rows = [
-        {"topics": label}
-        | _build_row(
-            name, model, column, {cell: values[mask] for cell, values in values_by_cell.items()}
-        )
-        for label, mask in topic_sets.items()
-        for name, model in values_by_cell
-        for column in MEASURES
-    ]
+    rows = []
+    for label, mask in topic_sets.items():
+        values = {cell: table[mask] for cell, table in values_by_cell.items()}
+        rows += [
+            {"topics": label} | _build_row(*cell, measure, values)
+            for cell in values
+            for measure in MEASURES
+        ]
     return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
@@ -137,38 +125,22 @@ def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> 
     if any(axis.startswith("index.") for axis in grid.axes):
         cause = "the grid varies index settings, which must be identical for all enrichments"
         raise UsageError(f"{model}: {cause}; choose a grid without index axes")
-    return Grid(
-        grid.axes,
-        [
-            msgspec.structs.replace(point, index=index, enrichment=enrichment)
-            for point in grid.points
-        ],
-    )
+    changes = {"index": index, "enrichment": enrichment}
+    return Grid(grid.axes, [msgspec.structs.replace(point, **changes) for point in grid.points])
 
 
 def _build_row(
     name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]
 ) -> dict[Hashable, object]:
-    enriched_values = values[name, model][[measure]]
-    unenriched_values = values[UNENRICHED, model][[measure]]
-    estimates = bootstrap_means(enriched_values).loc[measure].to_dict()
-    n_topics = int(enriched_values[measure].count())
-    row: dict[Hashable, object] = {
-        "enrichment": name,
-        "retrieval_model": model,
-        "measure": measure,
-        "n": n_topics,
-    } | estimates
+    enriched = values[name, model][[measure]]
+    unenriched = values[UNENRICHED, model][[measure]]
+    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model}
+    row |= {"measure": measure, "n": int(enriched[measure].count())}
+    row |= bootstrap_means(enriched).loc[measure].to_dict()
     if name == UNENRICHED:
         return row
     columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
-    difference = (
-        bootstrap_means(enriched_values - unenriched_values)
-        .rename(columns=columns)
-        .loc[measure]
-        .to_dict()
-    )
-    tests = compare_with_baseline(
-        {UNENRICHED: unenriched_values[measure], name: enriched_values[measure]}, UNENRICHED
-    )[TESTS]
-    return row | difference | tests.loc[name].to_dict()
+    difference = bootstrap_means(enriched - unenriched).rename(columns=columns)
+    compared = {UNENRICHED: unenriched[measure], name: enriched[measure]}
+    tests = compare_with_baseline(compared, UNENRICHED)[TESTS]
+    return row | difference.loc[measure].to_dict() | tests.loc[name].to_dict()

@@ -11,7 +11,7 @@ from aragorn.options import argument
 from aragorn.pipeline.collection import Collection
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text.index_terms import Fields, select_texts
-from aragorn_training.data.retrieval import open_retrieval
+from aragorn_training.data.retrieval import load_input_fields, open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
 FILE = "tagged_document_lengths.csv"
@@ -28,27 +28,13 @@ class Options(StudyOptions, PrecisionOptions, CheckpointOptions, InputOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Tabulate the document lengths of the collection and of its enrichments.
-
-    Returns:
-        One row for the original collection and one per enrichment: `corpus`; COLUMNS in whitespace
-        words, each as often as its term frequency; `empty_percent`, the percentage of empty
-        documents.
-    """
+    """Tabulate the document lengths of the collection and of its enrichments as `corpus`, COLUMNS
+    in whitespace words, each as often as its term frequency, and `empty_percent`."""
     with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
-        # first, to fail early if a checkpoint is damaged
-        fields_by_name = {
-            name: Enrichment(name)
-            .load_checkpoint(retrieval.session.checkpoints)
-            .network.input_fields
-            for name in options.enrichments
-        }
-        texts = select_texts(
-            retrieval.collection.documents.read_texts(
-                retrieval.collection.documents.searchable_docnos
-            ),
-            "conclusion premise",
-        )
+        fields_by_name = load_input_fields(options.enrichments, retrieval)
+        documents = retrieval.collection.documents
+        frame = documents.read_texts(documents.searchable_docnos)
+        texts = select_texts(frame, "conclusion premise")
         rows = [_build_row(ORIGINAL, [len(text.split()) for text in texts])]
         rows += [
             _build_row(name, _count_words(name, fields, retrieval.collection))
@@ -70,8 +56,5 @@ def _count_words(name: str, fields: Fields, collection: Collection) -> list[int]
 def _build_row(name: str, lengths: Sequence[int]) -> dict[str, object]:
     values = np.array(lengths)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
-    return {
-        "corpus": name,
-        **dict(zip(COLUMNS, figures, strict=True)),
-        "empty_percent": 100 * (values == 0).mean(),
-    }
+    row = {"corpus": name, **dict(zip(COLUMNS, figures, strict=True))}
+    return row | {"empty_percent": 100 * (values == 0).mean()}

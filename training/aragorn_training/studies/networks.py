@@ -71,13 +71,9 @@ def run(options: Options) -> Result:
     """Describe a corpus, the candidates of its topics, and the rankings of the networks of Entezari
     2020.
 
-    Returns:
-        Rows `item row measure value ci_low ci_high`, with intervals of means over topics only; and
-        plots.
-
-    Raises:
-        InputError: If the working directory is not prepared, a run is missing, or no topic contains
-            EXAMPLE.
+    Returns rows `item row measure value ci_low ci_high`, with intervals of means over topics only,
+    and plots. Raises InputError if the working directory is not prepared, a run is missing, or no
+    topic contains EXAMPLE.
     """
     work_dir = options.work_dir
     checkpoints = options.checkpoint_dir
@@ -129,13 +125,11 @@ def _fuse(model: WeightedSum, runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _load_statistics(work_dir: Path) -> dict[str, float | dict[str, int]]:
     try:
-        statistics: dict[str, float | dict[str, int]] = json.loads(
-            (work_dir / STATISTICS).read_text(encoding="utf-8")
-        )
+        statistics: dict[str, float | dict[str, int]]
+        statistics = json.loads((work_dir / STATISTICS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{work_dir}: no statistics ({error}); run `aragorn-training prepare pairs -i INPUT`"
-        ) from None
+        fix = "run `aragorn-training prepare pairs -i INPUT`"
+        raise InputError(f"{work_dir}: no statistics ({error}); {fix}") from None
     return statistics
 
 
@@ -168,30 +162,24 @@ def _count_candidates(dataset: Dataset) -> Iterator[Row]:
         sum(len(index.docnos[conclusion]) for conclusion, _ in index.find_top_conclusions(query))
         for query in dataset.topics["query"]
     ]
-    for name, value in (
-        ("minimum", min(counts)),
-        ("median", float(np.median(counts))),
-        ("maximum", max(counts)),
-    ):
-        yield Row("candidates", "all", name, value)
+    yield Row("candidates", "all", "minimum", min(counts))
+    yield Row("candidates", "all", "median", float(np.median(counts)))
+    yield Row("candidates", "all", "maximum", max(counts))
 
 
 def _tabulate_first_documents(
     dataset: Dataset, networks: Mapping[str, Mapping[str, list[str]]]
 ) -> Iterator[Row]:
     """Tabulate docno and conclusion of each network's first document for the topic EXAMPLE."""
-    qids = [
-        qid
-        for qid, query in dataset.topics[["qid", "query"]].to_numpy()
-        if EXAMPLE in query.lower()
-    ]
-    if not qids:
+    topics = dataset.topics
+    qids = topics.loc[topics["query"].str.lower().str.contains(EXAMPLE, regex=False), "qid"]
+    if qids.empty:
         raise InputError(
             f"{dataset.name}: no topic contains {EXAMPLE!r}; use the topics of Touché 2020"
         )
     texts = dataset.documents.drop_duplicates("docno").set_index("docno")
     for name, rankings in networks.items():
-        docno = rankings[qids[0]][0]
+        docno = rankings[qids.iloc[0]][0]
         yield Row("first document", name, "docno", docno)
         yield Row("first document", name, "conclusion", str(texts.loc[docno, "conclusion"]))
 

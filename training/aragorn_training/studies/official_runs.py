@@ -31,7 +31,7 @@ from aragorn_training.options import (
     output_option,
     parse_named_path,
 )
-from aragorn_training.published import RESULTS
+from aragorn_training.report.published import RESULTS
 from aragorn_training.report.sections import MEASURES, REFERENCES, SUBMITTED
 from aragorn_training.studies.results import (
     COLUMNS,
@@ -69,10 +69,8 @@ class Options(StudyOptions, QrelsOptions, InputOptions):
 
 
 def run(options: Options) -> dict[str, pd.DataFrame]:
-    """Evaluate official runs as `study results` evaluates systems, and compare both.
-
-    Returns:
-        Tables of `tabulate_results`.
+    """Evaluate official runs as `study results` evaluates systems, and compare both, see
+    `tabulate_results`.
 
     Raises:
         InputError: If a run or the qrels have no document in common with the input, or the results
@@ -85,22 +83,18 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
         raise UsageError(f"runs named like systems: {abbreviate_list(clashes)}; use NAME=RUN")
     docnos, retrievable_docnos = read_collection(*options.inputs)
     qrels = read_qrels(options.qrels, docnos)
-    runs = {
+    runs = {}
+    for name, file in files.items():
+        run = restrict_run(read_run(file), retrievable_docnos, file)
         # rounded like the values of the systems, so that equal values remain equal
-        name: evaluate_run(restrict_run(read_run(file), retrievable_docnos, file), qrels)[
-            [*MEASURES]
-        ].round(DIGITS)
-        for name, file in files.items()
-    }
+        runs[name] = evaluate_run(run, qrels, MEASURES).round(DIGITS)
     topics = next(iter(runs.values())).index
     for name, table in systems.items():
         if set(table.index) != set(topics):
-            raise InputError(
-                options.results,
-                f"system {name}, {options.year}",
-                "other topics than those with a relevant document in input and qrels",
-                "use input and qrels of `study results`",
-            )
+            place = f"system {name}, {options.year}"
+            reason = "other topics than those with a relevant document in input and qrels"
+            fix = "use input and qrels of `study results`"
+            raise InputError(options.results, place, reason, fix)
     counts = count_judged_documents(read_qrels(options.qrels), docnos)
     complete_topics = find_complete_topics(counts)
     complete = [qid for qid in complete_topics if qid in topics]
@@ -138,14 +132,8 @@ def tabulate_results(
     protocols: Mapping[str, str],
     complete_topics: Sequence[str],
 ) -> dict[str, pd.DataFrame]:
-    """Tabulate official runs on all topics, and systems and runs on the complete topics.
-
-    Args:
-        year: Year of the topics.
-        systems: Values of the systems, among them REFERENCES.
-        runs: Values of the official runs.
-        protocols: Protocols of the systems by name.
-        complete_topics: Topics of which the input has all judged documents.
+    """Tabulate official runs on all topics, and systems, among them REFERENCES, and runs on the
+    topics of which the input has all judged documents.
 
     Returns:
         Tables by file name. `official_runs`, `official_runs_per_topic` and `complete_topics` have
@@ -163,11 +151,8 @@ def tabulate_results(
     }
     per_topic = tables.tabulate_topics({year: runs})
     columns = [*TOPIC_COLUMNS, *MEASURES]
-    return {
-        **{
-            name: label_rows(table, protocols_by_key, MEANS_COLUMNS)
-            for name, table in means.items()
-        },
+    results = {name: label_rows(means[name], protocols_by_key, MEANS_COLUMNS) for name in means}
+    return results | {
         "official_runs_per_topic": label_rows(per_topic, protocols_by_key, columns),
         "official_runs_significance": tabulate_tests(year, runs, systems),
         "complete_topics_significance": tabulate_tests(year, complete, complete),

@@ -50,15 +50,10 @@ def run(options: Options) -> pd.DataFrame:
     document_sets = load_labels(options.work_dir)
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
     references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
-    short_labels = pd.DataFrame(
-        {
-            name: [
-                bool(find_matching_words(*texts, stems))
-                for texts in zip(short["premise"], reference, strict=True)
-            ]
-            for name, reference in references.items()
-        }
-    )
+    short_labels = pd.DataFrame()
+    for name, reference in references.items():
+        texts = zip(short["premise"], reference, strict=True)
+        short_labels[name] = [bool(find_matching_words(*pair, stems)) for pair in texts]
     short_labels["both"] = short_labels.any(axis=1)
     selections = {(LONG, name): table for name, table in document_sets.items()}
     selections |= {
@@ -66,22 +61,12 @@ def run(options: Options) -> pd.DataFrame:
         for name, table in document_sets.items()
     }
     selections[ALL, "all"] = pd.concat([document_sets["all"], short_labels])
-    return pd.DataFrame(
-        [
-            {"arguments": arguments, "documents": name, "reference": reference}
-            | _count(table[reference])
-            for (arguments, name), table in selections.items()
-            for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
-        ]
-    )
-
-
-def _count(is_relevant: pd.Series) -> dict[str, float]:
-    n_relevant = int(is_relevant.sum())
-    n = len(is_relevant)
-    return {
-        "passages": n,
-        "empty": n - n_relevant,
-        "at_least_one": n_relevant,
-        "empty_percent": 100 * (1 - n_relevant / n),
-    }
+    rows = [
+        (arguments, name, reference, len(table), int(table[reference].sum()))
+        for (arguments, name), table in selections.items()
+        for _, reference in [key for key in PUBLISHED_SAMPLES if key[0] == name]
+    ]
+    columns = ["arguments", "documents", "reference", "passages", "at_least_one"]
+    counts = pd.DataFrame(rows, columns=columns)
+    counts.insert(4, "empty", counts["passages"] - counts["at_least_one"])
+    return counts.assign(empty_percent=100 * (1 - counts["at_least_one"] / counts["passages"]))

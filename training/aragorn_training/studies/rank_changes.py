@@ -1,6 +1,7 @@
 """Compare ranks and term frequencies before and after an enrichment (Hollatz 2022, sec. 5.2)."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 import pandas as pd
 
@@ -12,7 +13,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import TermIndexArtifact
-from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
+from aragorn_training.data.retrieval import DatasetRetrieval, load_input_fields, open_retrieval
 from aragorn_training.options import (
     CheckpointOptions,
     InputOptions,
@@ -47,9 +48,6 @@ def run(options: Options) -> pd.DataFrame:
         One row per document among the first DEPTH of either ranking: `docno label`, the `words` of
         its premise; and for ORIGINAL and ENRICHED, its 1-based rank (`rank_VARIANT`), its length in
         index terms (`length_VARIANT`) and the frequency of each query term (`TERM_VARIANT`).
-
-    Raises:
-        InputError: If the topic is not in the input.
     """
     qid = options.topic
     qrels = read_qrels(options.qrels)
@@ -58,20 +56,12 @@ def run(options: Options) -> pd.DataFrame:
             raise InputError(f"topic {qid}: not in the input; choose another topic")
         points = _build_points(options.enrichment, retrieval)
         rankings = {variant: _rank(point, qid, retrieval) for variant, point in points.items()}
-        docnos = list(
-            dict.fromkeys(
-                docno for ranking in rankings.values() for docno in ranking[ranking <= DEPTH].index
-            )
-        )
+        tops = [ranking[ranking <= DEPTH].index for ranking in rankings.values()]
+        docnos = list(dict.fromkeys(chain.from_iterable(tops)))
         labels = qrels[qrels["qid"] == qid].set_index("docno")["rel"].reindex(docnos)
         premises = retrieval.collection.documents.read_texts(docnos)["premise"]
-        table = pd.DataFrame(
-            {
-                "docno": docnos,
-                "label": labels.array,
-                "words": [len(premise.split()) for premise in premises],
-            }
-        )
+        table = pd.DataFrame({"docno": docnos, "label": labels.array})
+        table["words"] = [len(premise.split()) for premise in premises]
         collection = retrieval.collection.documents.searchable_docnos
         for variant, point in points.items():
             point_enrichment = Enrichment(point.enrichment) if point.enrichment else None
@@ -94,8 +84,8 @@ def _build_points(
     settings = IndexSettings(stemmer="porter")
     points = {ORIGINAL: LexicalParameters(__version__, settings, BM25(), None)}
     if enrichment:
-        network = Enrichment(enrichment).load_checkpoint(retrieval.session.checkpoints).network
-        settings = IndexSettings(fields=network.input_fields, stemmer="porter")
+        [fields] = load_input_fields([enrichment], retrieval).values()
+        settings = IndexSettings(fields=fields, stemmer="porter")
         points[ENRICHED] = LexicalParameters(__version__, settings, BM25(), None, enrichment)
     return points
 

@@ -78,13 +78,11 @@ def run(options: Options) -> pd.DataFrame:
         for name, matrix in similarities.items():
             same = matrix[:, : len(related)][upper]
             different = matrix[:, len(related) :].ravel()
-            auc = roc_auc_score(
-                np.r_[np.ones(len(same)), np.zeros(len(different))], np.r_[same, different]
-            )
+            labels = np.repeat([1, 0], [len(same), len(different)])
+            auc = roc_auc_score(labels, np.r_[same, different])
             rows.append((term, name, len(related), same.mean(), different.mean(), auc))
-    return pd.DataFrame(
-        rows, columns=["term", "similarity", "conclusions", "related", "unrelated", "auc"]
-    )
+    columns = ["term", "similarity", "conclusions", "related", "unrelated", "auc"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _compute_similarities(
@@ -93,17 +91,8 @@ def _compute_similarities(
     related: np.ndarray,
     unrelated: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Compute similarities of related conclusions with these and the unrelated ones.
-
-    Args:
-        conclusions: Normalised conclusions.
-        features: Matrices (conclusions, dimensions) of unit vectors, dense or sparse, by name.
-        related: Indices of the related conclusions.
-        unrelated: Indices of the unrelated conclusions.
-
-    Returns:
-        Matrices (related, related and unrelated) by name.
-    """
+    """Return matrices (related, related and unrelated) of similarities of conclusions by name;
+    `features` are unit vectors (conclusions, dimensions), dense or sparse."""
     compared = np.r_[related, unrelated]
     texts = [conclusions[index] for index in compared]
     similarities = {
@@ -120,11 +109,7 @@ def _average_vectors(texts: Sequence[str], vectors_dir: Path) -> np.ndarray:
     vocabulary, vectors = load_vectors(vectors_dir)
     averages = np.zeros((len(texts), vectors.shape[1]))
     for row, text in enumerate(texts):
-        known = [
-            token_id - FIRST_TERM_ID
-            for token_id in vocabulary.get_ids(text.split())
-            if token_id >= FIRST_TERM_ID
-        ]
-        if known:
-            averages[row] = vectors[known].mean(axis=0)
+        rows = np.array(vocabulary.get_ids(text.split()), dtype=np.int64) - FIRST_TERM_ID
+        if (rows >= 0).any():
+            averages[row] = vectors[rows[rows >= 0]].mean(axis=0)
     return averages

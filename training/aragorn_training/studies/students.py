@@ -46,12 +46,8 @@ class Options(StudyOptions, DeviceOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Train and evaluate all VARIANTS on the pairs of `prepare pairs`.
-
-    Returns:
-        One row per variant; metrics in percent: MAP@20 over validation candidates; recall, MRR and
-        nDCG over all premises.
-    """
+    """Train and evaluate all VARIANTS on the pairs of `prepare pairs`; tabulate, in percent, MAP@20
+    over validation candidates, and recall, MRR and nDCG over all premises."""
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, AugmentedSBERTSpec):
         raise UsageError(
@@ -68,14 +64,9 @@ def run(options: Options) -> pd.DataFrame:
             key=training.cache_key,
             result_type=StudentResult,
         )
-    return pd.DataFrame(
-        {
-            "loss": variant.loss or "",
-            "training_pairs": variant.pairs,
-            "n_pairs": result.n_pairs,
-            "MAP@20": result.map_at_20,
-            **result.retrieval,
-            "seconds": result.seconds,
-        }
-        for variant, result in results.items()
-    )
+    rows = []
+    for variant, result in results.items():
+        row: dict[str, object] = {"loss": variant.loss or "", "training_pairs": variant.pairs}
+        row |= {"n_pairs": result.n_pairs, "MAP@20": result.map_at_20, **result.retrieval}
+        rows.append(row | {"seconds": result.seconds})
+    return pd.DataFrame(rows)

@@ -47,23 +47,19 @@ class Trial(NamedTuple):
 
 
 def load_plan(name: str, n_seeds: int) -> list[Trial]:
-    """Load a plan by its name in training/aragorn_training/configs/plans, with `n_seeds` seeds
-    per trial from that of the recipe.
+    """Load a plan by its name in training/aragorn_training/configs/plans, with `n_seeds` seeds per
+    trial from that of the recipe; raise UsageError if it or one of its recipes is malformed.
 
     Each table of the TOML file is a trial. Its key `recipe` names a recipe (default: the trial's
     name), and its other keys replace values of that recipe.
-
-    Raises:
-        UsageError: If the plan is missing, or if it or one of its recipes is malformed.
     """
     path, tables = configs.read("plan", name)
     recipes = {trial: _build_recipe(path, trial, changes) for trial, changes in tables.items()}
-    seeded = [
-        (trial, recipe, recipe.seed + offset)
+    return [
+        Trial(trial, replace(recipe, seed=recipe.seed + offset))
         for trial, recipe in recipes.items()
         for offset in range(n_seeds)
     ]
-    return [Trial(trial, replace(recipe, seed=seed)) for trial, recipe, seed in seeded]
 
 
 def _build_recipe(plan: Path, trial: str, changes: dict[str, Any]) -> Recipe:
@@ -92,13 +88,10 @@ class Options(StudyOptions, ProcessOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Train all trials as `fit` does and tabulate them; interrupted ones resume.
+    """Train all trials as `fit` does, and tabulate them as COLUMNS; interrupted ones resume.
 
     Trials that are initialised from a checkpoint start after the others. A trial that does not
     learn is logged and has no rows.
-
-    Returns:
-        Rows of COLUMNS, in the order of the plan.
     """
     trials = load_plan(options.plan, options.repetitions)
     device = choose_device(options.device)
@@ -133,13 +126,9 @@ def _run_trial(job: tuple[Trial, Path, str]) -> list[Row]:
 
 
 def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
-    """Tabulate the metrics of a trial's checkpoint.
-
-    Returns:
-        Rows of COLUMNS: one per measure of each validation (`row` is CURVE, on the queries that
-        select the checkpoint), of the selected network (SELECTED, on all validation items), and of
-        each baseline (`row` is its name).
-    """
+    """Tabulate the metrics of a trial's checkpoint as COLUMNS: one row per measure of each
+    validation (`row` is CURVE, on the queries that select the checkpoint), of the selected network
+    (SELECTED, on all validation items), and of each baseline (`row` is its name)."""
     curve = metrics["log"]
     network = trial.recipe.network_class.get_name()
     selected_row = trial.recipe.task.curve.select(curve)
@@ -148,23 +137,13 @@ def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
         for key, values in metrics.items()
         if isinstance(values, dict) and key != "validation"
     }
-    parts = [(CURVE, log_row, log_row) for log_row in curve] + [
-        (SELECTED, selected_row, metrics["validation"])
-    ]
+    parts = [(CURVE, log_row, log_row) for log_row in curve]
+    parts.append((SELECTED, selected_row, metrics["validation"]))
+    parts += [(name, {}, values) for name, values in baselines.items()]
+    names = (trial.name, trial.recipe.seed, network)
     return [
-        (
-            trial.name,
-            trial.recipe.seed,
-            network,
-            kind,
-            *(position.get(key) for key in POSITION),
-            measure,
-            value,
-        )
-        for kind, position, values in [
-            *parts,
-            *((name, {}, values) for name, values in baselines.items()),
-        ]
+        (*names, kind, *map(position.get, POSITION), measure, value)
+        for kind, position, values in parts
         for measure, value in values.items()
         if measure not in POSITION
     ]

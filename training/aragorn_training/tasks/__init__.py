@@ -67,11 +67,8 @@ def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
 def _check_network_settings(recipe: Recipe) -> None:
     """Raise ValueError if a table or max_terms does not suit the recipe's network."""
     network_class = recipe.network_class
-    hints = {
-        name: hint
-        for name, hint in get_type_hints(network_class.Config, include_extras=True).items()
-        if name not in DERIVED_FIELDS
-    }
+    hints = get_type_hints(network_class.Config, include_extras=True)
+    hints = {name: hints[name] for name in hints if name not in DERIVED_FIELDS}
     for key, value in recipe.network.items():
         if key not in hints:
             raise ValueError(f"unknown key network.{key}; {suggest(key, hints)}")
@@ -80,16 +77,13 @@ def _check_network_settings(recipe: Recipe) -> None:
         except msgspec.ValidationError as error:
             raise ValueError(f"network.{key}: {error}") from None
     is_bert = issubclass(network_class, BERTNetwork)
-    if is_bert and recipe.lengths.query > QUERY_LENGTH:
-        raise ValueError(
-            f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH}; "
-            "lower it"
-        )
+    name = network_class.get_name()
+    if is_bert and (size := recipe.lengths.query) > QUERY_LENGTH:
+        cause = f"lengths.query is {size}; BERT networks read at most {QUERY_LENGTH}"
+        raise ValueError(f"{cause}; lower it")
     if is_bert and recipe.max_terms:
-        raise ValueError(
-            f"{network_class.get_name()} takes its vocabulary from its tokeniser; remove max_terms"
-        )
+        raise ValueError(f"{name} takes its vocabulary from its tokeniser; remove max_terms")
     if not is_bert and recipe.encoder != EncoderSettings():
-        raise ValueError(f"{network_class.get_name()} has no pretrained encoder; remove [encoder]")
+        raise ValueError(f"{name} has no pretrained encoder; remove [encoder]")
     if issubclass(network_class, Tagger) and recipe.lengths != MaxLengths():
         raise ValueError("[lengths] is for rankers; set a tagger's lengths in [network]")

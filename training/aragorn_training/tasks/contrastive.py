@@ -18,9 +18,8 @@ from aragorn.models.network import PaddedTexts
 from aragorn.models.ranker import LatentRanker, Ranker
 from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.fitting.initialisation import TextNetworkSpec
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.fitting.task import TrainableNetwork
+from aragorn_training.fitting.task import CurveSpec, TrainableNetwork
 from aragorn_training.fitting.validation import NDCG, RECALL, measure_full_collection
 from aragorn_training.tasks.pairs import PairwiseTask, l1_norm
 
@@ -63,10 +62,8 @@ class ContrastiveTask(PairwiseTask):
         self.metrics_description = (
             f"{self.metrics_description[:-1]}; full collection: all premises of the corpus."
         )
-        # (N,)
-        self._conclusion_ids = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[
-            1
-        ].ravel()
+        _, ids = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)
+        self._conclusion_ids = ids.ravel()  # (N,)
         vocabulary_size = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
         self._query_counts = _count_terms(pairs.queries, vocabulary_size)  # (N, vocabulary)
         self._premise_counts = _count_terms(pairs.premises, vocabulary_size)
@@ -87,20 +84,13 @@ class ContrastiveTask(PairwiseTask):
         conclusions = self._conclusion_ids[micro_batch]
         same_conclusion = torch.from_numpy(conclusions[:, None] == conclusions).to(self._device)
         candidate_scores = scores.masked_fill(same_conclusion & ~diagonal, -torch.inf)
-        hard_loss = functional.cross_entropy(
-            candidate_scores, torch.arange(len(micro_batch)).to(self._device)
-        )
-        weak_labels = (
-            torch.from_numpy(self.compute_query_log_likelihoods(micro_batch)).to(scores).softmax(1)
-        )
-        loss = torch.lerp(
-            hard_loss,
-            functional.cross_entropy(scores, weak_labels),
-            self._settings.weak_label_weight,
-        )
-        return (loss + self._training.l1_weight * l1_norm(query, premise)) * (
-            len(micro_batch) / len(batch)
-        )
+        positives = torch.arange(len(micro_batch)).to(self._device)
+        hard_loss = functional.cross_entropy(candidate_scores, positives)
+        likelihoods = torch.from_numpy(self.compute_query_log_likelihoods(micro_batch))
+        weak_loss = functional.cross_entropy(scores, likelihoods.to(scores).softmax(1))
+        loss = torch.lerp(hard_loss, weak_loss, self._settings.weak_label_weight)
+        loss = loss + self._training.l1_weight * l1_norm(query, premise)
+        return loss * (len(micro_batch) / len(batch))
 
     def compute_query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
         """Return the query log-likelihoods (B, B) of conclusions (rows) for premises (columns), up
@@ -113,12 +103,10 @@ class ContrastiveTask(PairwiseTask):
         premise_counts = self._premise_counts[micro_batch].tocoo()
         query_counts = self._query_counts[micro_batch]
         mu = self._settings.mu
-        term_scores = np.log1p(
-            premise_counts.data / (mu * self._collection_probabilities[premise_counts.col])
-        )
-        score_matrix = csr_array(
-            (term_scores, (premise_counts.row, premise_counts.col)), premise_counts.shape
-        )
+        expected_counts = mu * self._collection_probabilities[premise_counts.col]
+        term_scores = np.log1p(premise_counts.data / expected_counts)
+        positions = (premise_counts.row, premise_counts.col)
+        score_matrix = csr_array((term_scores, positions), premise_counts.shape)
         matches = (query_counts @ score_matrix.T).todense()
         length_terms = np.log(mu / (self._premise_lengths[micro_batch] + mu))
         return np.asarray(matches + np.outer(query_counts.sum(1), length_terms))

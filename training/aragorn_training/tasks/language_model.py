@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,9 +26,8 @@ from aragorn_training.fitting.initialisation import (
     load_recipe_vectors,
 )
 from aragorn_training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from aragorn_training.fitting.task import Task, TrainableNetwork, build_divergence_error
+from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, build_divergence_error
 from aragorn_training.fitting.validation import use_evaluation_mode
 
 HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
@@ -88,14 +88,14 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         validation = [
             text for row in held_out_rows for text in trainee.tokeniser.split(premises[row].as_py())
         ]
-        training: list[SurfacePassage] = []
-        for row in remaining_rows:
-            training += trainee.tokeniser.split(premises[row].as_py())
-            if len(training) >= self.max_passages:
-                break
-        task = LanguageModelTask(
-            training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size()
+        passages = (
+            passage
+            for row in remaining_rows
+            for passage in trainee.tokeniser.split(premises[row].as_py())
         )
+        training = [*islice(passages, self.max_passages)]
+        size = trainee.network.get_vocabulary_size()
+        task = LanguageModelTask(training, validation, self, size)
         task.data_description = f"{format_credit(manifest.inputs)}, unlabelled"
         task.training_data = manifest.inputs
         task.file_hashes = {table: manifest.files[table].xxh3}
@@ -146,31 +146,23 @@ class LanguageModelTask(Task[LanguageModel]):
         losses = []
         for group in micro_batch:
             sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
-            for vectors, targets in network.predict(
-                [self._training[row] for row in self._groups[group]]
-            ):
-                if len(targets):
-                    losses.append(
-                        network.compute_softmax_loss(vectors, targets, sample, log_expected_counts)
-                    )
-        return (
-            torch.stack(losses).sum() / (2 * len(batch))
-            if losses
-            else network.output_embedding.weight.sum() * 0
-        )
+            passages = [self._training[row] for row in self._groups[group]]
+            losses += [
+                network.compute_softmax_loss(vectors, targets, sample, log_expected_counts)
+                for vectors, targets in network.predict(passages)
+                if len(targets)
+            ]
+        if not losses:
+            return network.output_embedding.weight.sum() * 0
+        return torch.stack(losses).sum() / (2 * len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the accuracy of always predicting the most frequent word."""
         most_frequent = int(self._frequencies.argmax())
-        counts = Counter(
-            token
-            for passage in self._validation
-            for token in passage.token_ids
-            if token > UNKNOWN_ID
-        )
-        return {
-            "most frequent word": {"both": _compute_percent(counts[most_frequent], counts.total())}
-        }
+        tokens = chain.from_iterable(passage.token_ids for passage in self._validation)
+        counts = Counter(token for token in tokens if token > UNKNOWN_ID)
+        accuracy = _compute_percent(counts[most_frequent], counts.total())
+        return {"most frequent word": {"both": accuracy}}
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
         """Measure the accuracy of predicting next (`ahead`) and previous words (`back`)."""
@@ -178,16 +170,13 @@ class LanguageModelTask(Task[LanguageModel]):
             raise build_divergence_error(step, "a weight is not finite")
         correct = np.zeros(2)
         total = np.zeros(2)
+        lengths = [len(passage) for passage in self._validation]
         with use_evaluation_mode(network), torch.inference_mode():
-            for rows in batch_by_length(
-                [len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE
-            ):
-                for direction, (vectors, targets) in enumerate(
-                    network.predict([self._validation[row] for row in rows])
-                ):
-                    correct[direction] += (
-                        (network.score_words(vectors).argmax(1) == targets).sum().item()
-                    )
+            for rows in batch_by_length(lengths, VALIDATION_BATCH_SIZE):
+                passages = [self._validation[row] for row in rows]
+                for direction, (vectors, targets) in enumerate(network.predict(passages)):
+                    is_correct = network.score_words(vectors).argmax(1) == targets
+                    correct[direction] += is_correct.sum().item()
                     total[direction] += len(targets)
         ahead, back = map(_compute_percent, correct, total)
         return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}

@@ -23,9 +23,9 @@ from aragorn_training.data.pair_tables import (
 from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import get_hard_negatives_file, read_prepared_manifest
 from aragorn_training.fitting.initialisation import TextNetworkSpec
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe
 from aragorn_training.fitting.task import (
+    CurveSpec,
     Task,
     TrainableNetwork,
     build_dead_network_error,
@@ -74,10 +74,8 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
         """Raise ValueError if the network is not a pairwise ranker."""
         network = self.resolve_network_class(recipe).get_name()
         if recipe.ranker is None or network in LISTWISE_ONLY:
-            raise ValueError(
-                f"{network} cannot be trained on pairs; use "
-                f"[{'] or ['.join(find_task_tables(network))}]"
-            )
+            tables = "] or [".join(find_task_tables(network))
+            raise ValueError(f"{network} cannot be trained on pairs; use [{tables}]")
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
@@ -114,13 +112,9 @@ class PairwiseTask(Task[Ranker]):
             f"Percent, on queries with 5 positives and 100 {recipe.validation.describe()}."
         )
         self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
-        if recipe.training.validation_queries:
-            shuffled_queries = create_generator(
-                recipe.seed, RandomStream.VALIDATION_SAMPLE
-            ).permutation(self._all_queries)
-            self._selection_queries = np.sort(
-                shuffled_queries[: recipe.training.validation_queries]
-            )
+        if size := recipe.training.validation_queries:
+            rng = create_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE)
+            self._selection_queries = np.sort(rng.permutation(self._all_queries)[:size])
         self.train_size = len(pairs.negatives)
         self.validation_size = len(self._all_queries)
 
@@ -135,21 +129,16 @@ class PairwiseTask(Task[Ranker]):
     ) -> Self:
         """Load the data of `prepare pairs`; raise InputError if a file is missing."""
         training_data, file_hashes = _read_table_records(work_dir, hard_negatives)
-        pairs = load_training_pairs(
-            work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives
-        )
-        queries = load_validation_queries(
-            work_dir, trainee.network.token_unit, trainee.tokeniser, recipe.validation
-        )
+        source = (work_dir, trainee.network.token_unit, trainee.tokeniser)
+        pairs = load_training_pairs(*source, hard_negatives)
+        queries = load_validation_queries(*source, recipe.validation)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
         task.data_description = f"{format_credit(training_data)}, labelled by distant supervision"
         task.training_data = training_data
         task.file_hashes = file_hashes
         for settings in ALL_SETTINGS if recipe.validation.log_all else ():
-            queries = load_validation_queries(
-                work_dir, trainee.network.token_unit, trainee.tokeniser, settings
-            )
-            task.queries_to_log[f"{settings.pool}, {settings.rule}"] = queries
+            name = f"{settings.pool}, {settings.rule}"
+            task.queries_to_log[name] = load_validation_queries(*source, settings)
         return task
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
@@ -158,9 +147,8 @@ class PairwiseTask(Task[Ranker]):
         premises = self._pairs.premises
         query, positive = (texts.batch(micro_batch, self._device) for texts in (queries, premises))
         negative = premises.batch(self._pairs.negatives[micro_batch], self._device)
-        loss = pairwise_loss(
-            ranker, query, positive, negative, self._training.margin, self._training.l1_weight
-        )
+        weights = (self._training.margin, self._training.l1_weight)
+        loss = pairwise_loss(ranker, query, positive, negative, *weights)
         return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
@@ -182,18 +170,15 @@ class PairwiseTask(Task[Ranker]):
         return self._validate(ranker, step, self._all_queries)
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
+        score = build_ranker_scorer(ranker, self._device)
         try:
-            metrics, all_tied = validate_candidates(
-                self._queries, query_rows, build_ranker_scorer(ranker, self._device)
-            )
+            metrics, all_tied = validate_candidates(self._queries, query_rows, score)
         except FloatingPointError as error:
             raise build_divergence_error(step, str(error)) from None
         if all_tied:
             raise build_dead_network_error(step)
         for name, queries in self.queries_to_log.items():
-            other_metrics = validate_candidates(
-                queries, query_rows, build_ranker_scorer(ranker, self._device)
-            )[0]
+            other_metrics = validate_candidates(queries, query_rows, score)[0]
             metrics |= {f"{measure} ({name})": value for measure, value in other_metrics.items()}
         if isinstance(ranker, LatentRanker):
             metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)

@@ -62,13 +62,9 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     ) -> Task[Any]:
         """Load the tables of the data sets and hold out some debates of each for validation."""
         tables = [load_table(work_dir, name) for name in self.datasets]
-        masks = [mask_held_out_debates(table, recipe.seed) for table in tables]
-        train = pd.concat(
-            [table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True
-        )
-        validation = pd.concat(
-            [table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True
-        )
+        table = pd.concat(tables, ignore_index=True)
+        mask = np.concatenate([mask_held_out_debates(part, recipe.seed) for part in tables])
+        train, validation = (table[rows].reset_index(drop=True) for rows in (~mask, mask))
         task = QualityTask(train, validation, self, trainee.tokeniser, device)
         sources = [CREDITS[name] for name in self.datasets]
         task.data_description = " and ".join(

@@ -38,9 +38,8 @@ from aragorn_training.fitting.initialisation import (
     load_recipe_vectors,
 )
 from aragorn_training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from aragorn_training.fitting.task import Task, TrainableNetwork, build_divergence_error
+from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, build_divergence_error
 from aragorn_training.fitting.validation import use_evaluation_mode
 
 
@@ -96,51 +95,39 @@ class TaggingSpec(TaskSpec, frozen=True):
         copy_word_vectors(network, word_table)
         if self.init_from:
             model = LanguageModelCheckpoint.load(checkpoints_dir / self.init_from)
-            pretrained, initial = (
-                {
-                    name: tensor
-                    for name, tensor in module.state_dict().items()
-                    if name.startswith(TRANSFERRED_LAYERS)
-                }
-                for module in (model.network, network)
-            )
-            shapes, expected_shapes = (
-                {name: value.shape for name, value in layers.items()}
-                for layers in (pretrained, initial)
+            states = (model.network.state_dict(), network.state_dict())
+            layers, initial = (
+                {name: state[name] for name in state if name.startswith(TRANSFERRED_LAYERS)}
+                for state in states
             )
             comparison = f"of {self.init_from!r} differ from the recipe's"
             if model.tokeniser.vocabulary.terms != vocabulary.terms:
-                raise UsageError(
-                    f"tagging.init_from: the word vectors {comparison}; pass those it was trained "
-                    "with"
-                )
-            if shapes != expected_shapes:
-                raise UsageError(
-                    f"tagging.init_from: the layer sizes {comparison}; use its [network] settings"
-                )
-            network.load_state_dict(network.state_dict() | pretrained)
+                cause = f"the word vectors {comparison}; pass those it was trained with"
+                raise UsageError(f"tagging.init_from: {cause}")
+            shapes = [{name: part[name].shape for name in part} for part in (layers, initial)]
+            if shapes[0] != shapes[1]:
+                cause = f"the layer sizes {comparison}; use its [network] settings"
+                raise UsageError(f"tagging.init_from: {cause}")
+            network.load_state_dict(network.state_dict() | layers)
             origin["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
-        return TrainableNetwork(
-            TaggerCheckpoint,
-            network,
-            SurfaceTokeniser(vocabulary, network.config.longest),
-            None,
-            origin,
-        )
+        tokeniser = SurfaceTokeniser(vocabulary, network.config.longest)
+        return TrainableNetwork(TaggerCheckpoint, network, tokeniser, None, origin)
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: str
     ) -> Task[Any]:
         """Load the tagged documents, each data set split into training and test documents."""
-        splits = [
-            split_documents(load_documents(work_dir, name), recipe.seed) for name in self.datasets
-        ]
-        task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
+        train: list[TaggedDocument] = []
+        test: list[TaggedDocument] = []
+        for name in self.datasets:
+            split = split_documents(load_documents(work_dir, name), recipe.seed)
+            train += split.train
+            test += split.test
+        task = TaggingTask(Split(train, test), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
         corpus = read_prepared_manifest(work_dir).inputs  # of the word vectors
-        task.data_description = (
-            f"{sources}; word vectors and language model: {format_credit(corpus)}"
-        )
+        credit = format_credit(corpus)
+        task.data_description = f"{sources}; word vectors and language model: {credit}"
         paths = [get_table_path(work_dir, name) for name in self.datasets]
         task.training_data = {
             "input": {path.name: sha256_file(path) for path in paths},
@@ -203,23 +190,20 @@ class TaggingTask(Task[TARGER]):
         """Return the micro-batch's contribution to the batch loss."""
         inputs = network.collate([self._train.passages[row] for row in micro_batch])
         tags, mask = self._get_gold_tags(micro_batch.tolist(), inputs[-1].device)
-        return compute_crf_loss(network.crf, network(*inputs), tags, mask) * (
-            len(micro_batch) / len(batch)
-        )
+        loss = compute_crf_loss(network.crf, network(*inputs), tags, mask)
+        return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure taggers that predict the most frequent tag, overall or per word."""
-        majority_tagger = MajorityTagger(
-            [passage.tokens for passage in self._train.passages], self._train.tags
-        )
+        train_words = [passage.tokens for passage in self._train.passages]
+        tagger = MajorityTagger(train_words, self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
-        constant_tags = [[majority_tagger.most_frequent] * len(passage) for passage in words]
-        return {
-            "most frequent tag": compute_component_metrics(self._test.tags, constant_tags),
-            "most frequent tag per word": compute_component_metrics(
-                self._test.tags, majority_tagger.predict(words)
-            ),
+        predictions = {
+            "most frequent tag": [[tagger.most_frequent] * len(passage) for passage in words],
+            "most frequent tag per word": tagger.predict(words),
         }
+        gold = self._test.tags
+        return {name: compute_component_metrics(gold, tags) for name, tags in predictions.items()}
 
     def validate(self, network: TARGER, step: int) -> dict[str, float]:
         """Measure precision, recall, F1 and accuracy on the held-out documents."""
@@ -250,17 +234,15 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
 def forbid_unseen_transitions(crf: CRF, tags: Tensor) -> None:
     """Set transitions that occur in no padded tag sequence (B, L) to FORBIDDEN_SCORE."""
     is_allowed = torch.zeros_like(crf.transitions, dtype=torch.bool)
-    is_allowed[tags, _get_previous_tags(crf, tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = (
-        True
-    )
+    is_allowed[tags, _get_previous_tags(crf, tags)] = True
+    is_allowed[PADDING_STATE, PADDING_STATE] = True
     crf.transitions[~is_allowed] = FORBIDDEN_SCORE
 
 
 def compute_crf_loss(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
     """Compute the mean of log Z - score of tags (B, L) given emissions (B, L, S)."""
-    return (
-        compute_log_partition(crf, emissions, mask) - score_tags(crf, emissions, tags, mask)
-    ).mean()
+    scores = score_tags(crf, emissions, tags, mask)
+    return (compute_log_partition(crf, emissions, mask) - scores).mean()
 
 
 def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:

@@ -29,9 +29,9 @@ from aragorn_training.evaluation.term_weighting import (
     compute_term_weighting_metrics,
 )
 from aragorn_training.fitting.initialisation import TextNetworkSpec
-from aragorn_training.fitting.learning_curve import CurveSpec
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import (
+    CurveSpec,
     Task,
     TrainableNetwork,
     build_dead_network_error,
@@ -96,15 +96,10 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
                 labels.append(passage_labels)
             else:
                 baseline.add(passage_labels)
-                training.append(
-                    (
-                        np.array(passage.piece_ids, np.int32),
-                        build_piece_targets(passage, passage_labels),
-                    )
-                )
-        task = TermWeightingTask(
-            TrainingPassages.from_examples(training), baseline, passages, labels, device
-        )
+                targets = build_piece_targets(passage, passage_labels)
+                training.append((np.array(passage.piece_ids, np.int32), targets))
+        examples = TrainingPassages.from_examples(training)
+        task = TermWeightingTask(examples, baseline, passages, labels, device)
         relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
         credit = format_credit(manifest.inputs)
         task.data_description = f"{credit}, labelled by distant supervision: {relevance}"
@@ -165,19 +160,18 @@ class TermWeightingTask(Task[DeepCT]):
     def compute_loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the mean squared error of the batch."""
         ids, mask, targets = self._training.batch(micro_batch, self._device)
-        return sum_squared_error(network(ids, mask), targets) / (
-            self._training.targets[batch] >= 0
-        ).sum().to(self._device)
+        n_labels = (self._training.targets[batch] >= 0).sum().to(self._device)
+        return sum_squared_error(network(ids, mask), targets) / n_labels
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the best constant term weight and the best linear function of IDF."""
+        predict = {
+            CONSTANT: self._baseline.predict_constant,
+            IDF: self._baseline.predict_from_idf,
+        }
         return {
-            CONSTANT: compute_term_weighting_metrics(
-                self._labels, self._baseline.predict_constant(self._labels)
-            ),
-            IDF: compute_term_weighting_metrics(
-                self._labels, self._baseline.predict_from_idf(self._labels)
-            ),
+            name: compute_term_weighting_metrics(self._labels, function(self._labels))
+            for name, function in predict.items()
         }
 
     def validate(self, network: DeepCT, step: int) -> dict[str, float]:
@@ -188,27 +182,18 @@ class TermWeightingTask(Task[DeepCT]):
 
         def predict_weights(batch: np.ndarray) -> list[np.ndarray]:
             passages = [self._passages[row] for row in batch]
-            weights = network(
-                *(
-                    tensor.to(self._device)
-                    for tensor in pad([passage.piece_ids for passage in passages])
-                )
-            )
-            return [
-                row[passage.first_pieces]
-                for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)
-            ]
+            ids, mask = pad([passage.piece_ids for passage in passages])
+            weights = network(ids.to(self._device), mask.to(self._device)).float().cpu().numpy()
+            rows = zip(passages, weights, strict=True)
+            return [row[passage.first_pieces] for passage, row in rows]
+
+        def concatenate(parts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
+            return list(chain.from_iterable(parts))
 
         with use_evaluation_mode(network):
-            batch_weights = map_batches(
-                predict_weights,
-                batches,
-                self._device,
-                lambda parts: list(chain.from_iterable(parts)),
-            )
-        weights_by_row = dict(
-            zip(np.concatenate(batches).tolist(), chain.from_iterable(batch_weights), strict=True)
-        )
+            batch_weights = map_batches(predict_weights, batches, self._device, concatenate)
+        rows = np.concatenate(batches).tolist()
+        weights_by_row = dict(zip(rows, concatenate(batch_weights), strict=True))
         weights = [weights_by_row[row] for row in range(len(weights_by_row))]
         all_weights = np.concatenate(weights)
         if not np.isfinite(all_weights).all():
@@ -249,12 +234,11 @@ def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> 
         raise InputError(f"{get_passages_dir(work_dir)}: {cause}; use a larger corpus")
     training = np.flatnonzero(~is_held_out)
     validation = np.flatnonzero(is_held_out)
-    training = create_generator(seed, RandomStream.SAMPLE).permutation(training)[
-        : settings.max_passages or None
-    ]
-    validation = create_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[
-        :MAX_VALIDATION_PASSAGES
-    ]
-    return dict.fromkeys(training.tolist(), "training") | dict.fromkeys(
-        validation.tolist(), "validation"
-    )
+    roles: dict[int, str] = {}
+    for role, rows, stream, size in (
+        ("training", training, RandomStream.SAMPLE, settings.max_passages or None),
+        ("validation", validation, RandomStream.VALIDATION_SAMPLE, MAX_VALIDATION_PASSAGES),
+    ):
+        sample = create_generator(seed, stream).permutation(rows)[:size]
+        roles |= dict.fromkeys(sample.tolist(), role)
+    return roles

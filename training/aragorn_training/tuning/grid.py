@@ -114,21 +114,11 @@ def tune_grid(
     output: Path,
     selection_measure: str,
 ) -> pd.DataFrame:
-    """Evaluate all grid points and save the best as a checkpoint, with the full grid as grid.csv
-    and grid.png.
+    """Evaluate all grid points; save the one with the best mean of `selection_measure` as a
+    checkpoint, with the full grid as grid.csv and grid.png, and return means over all topics, a row
+    per point.
 
     Finished points are cached in the retrieval's working directory.
-
-    Args:
-        name: Name of the checkpoint.
-        grid: Grid to search.
-        qrels_files: Qrels files by name, see `load_judged_topics`.
-        retrieval: DatasetRetrieval on the judged input.
-        output: Checkpoint directory.
-        selection_measure: One of SELECTION_MEASURES, whose mean selects the grid point.
-
-    Returns:
-        One row per grid point with means over all topics.
     """
     judged = load_judged_topics(qrels_files, retrieval)
     values = evaluate_grid(name, grid, judged, retrieval)[:, :, : len(SELECTION_MEASURES)]
@@ -193,11 +183,9 @@ def encode_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> dict[
 
 def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
     """Return the value on each axis of the point with index `point`."""
-    indices = np.unravel_index(point, [len(values) for values in grid.axes.values()])
-    return {
-        name: values[index]
-        for (name, values), index in zip(grid.axes.items(), indices, strict=True)
-    }
+    indices = np.unravel_index(point, [*map(len, grid.axes.values())])
+    axes = zip(grid.axes.items(), indices, strict=True)
+    return {name: values[index] for (name, values), index in axes}
 
 
 def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -> JudgedTopics:
@@ -208,13 +196,9 @@ def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -
     qrels = pd.concat(frames.values(), ignore_index=True)
     if (is_duplicate := qrels.duplicated(["qid", "docno"])).any():
         pair = qrels.loc[is_duplicate, ["qid", "docno"]].head(1)
-        names = " and ".join(
-            str(files[name]) for name, frame in frames.items() if len(frame.merge(pair))
-        )
-        raise InputError(
-            f"{names}: duplicate judgment of {pair['docno'].item()} for topic "
-            f"{pair['qid'].item()}; remove one"
-        )
+        names = [str(files[name]) for name, frame in frames.items() if len(frame.merge(pair))]
+        judgment = f"judgment of {pair['docno'].item()} for topic {pair['qid'].item()}"
+        raise InputError(f"{' and '.join(names)}: duplicate {judgment}; remove one")
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():
         check_overlap(retrieval.dataset, frame, name)
@@ -262,13 +246,8 @@ def get_selection_columns(selection_measure: str) -> list[int]:
 def cross_validate(
     values: np.ndarray, folds: np.ndarray, selection_columns: Sequence[int]
 ) -> tuple[list[int], np.ndarray]:
-    """Select the best point for each fold on the other folds, and evaluate the fold's topics at
-    this point.
-
-    Args:
-        values: Array of shape (points, topics, columns).
-        folds: Fold index per topic.
-        selection_columns: Columns of the selection measure and of the tie breaker.
+    """Select the best point of values (points, topics, columns) for each fold on the other folds,
+    by the columns of the selection measure and of the tie breaker.
 
     Returns:
         The selected point per fold, and each topic's values (topics, columns) at the point of its
@@ -288,10 +267,9 @@ def rank_at_point(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.D
     index = retrieval.collection.get(TermIndexArtifact(point.index, _get_enrichment(point)))
     docnos = retrieval.collection.documents.searchable_docnos
     rows: list[tuple[str, str, float]] = []
-    for qid, text in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
-        hits = search(
-            index, index.parse_query(text, point.model, point.expansion), point.model, DEFAULT_DEPTH
-        )
+    for qid, text in retrieval.topics[["qid", "query"]].to_numpy():
+        query = index.parse_query(text, point.model, point.expansion)
+        hits = search(index, query, point.model, DEFAULT_DEPTH)
         positions = hits.documents.tolist()
         rows += zip(repeat(qid), (docnos[row] for row in positions), hits.scores.tolist())
     return build_rankings(rows)
@@ -303,23 +281,15 @@ def _get_enrichment(point: LexicalParameters) -> Enrichment | None:
 
 def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> np.ndarray:
     if len(topics_by_file) > 1:
-        return np.array(
-            [
-                next(fold for fold, qids in enumerate(topics_by_file) if topic in qids)
-                for topic in topics
-            ]
-        )
+        folds = {qid: fold for fold, qids in reversed([*enumerate(topics_by_file)]) for qid in qids}
+        return np.array([folds[topic] for topic in topics])
     if warning := format_few_topics_warning(len(topics)):
         log.warning("%s", warning)
     return assign_folds(len(topics))
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the index of the point with the highest mean over topics; the tie breaker, then the
-    order decides ties.
-
-    Args:
-        values: Array (points, topics, 2) of the selection measure and of the tie breaker.
-    """
+    """Return the point with the highest mean over topics of values (points, topics, 2), the
+    selection measure and the tie breaker, which decides ties, and then the order."""
     means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

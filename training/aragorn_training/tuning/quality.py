@@ -68,16 +68,12 @@ Collection = tuple[np.ndarray, np.ndarray]
 
 
 def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
-    """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1,
-    MEASURES).
+    """Evaluate all grid points, and the ranking by quality (texts,) only, on Webis-ArgQuality-20;
+    return values (topics, points + 1, MEASURES).
 
     Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is
     the number of distinct lower grades in its topic (0 for non-arguments); the ideal ranking is the
     best order of the same texts. The relevance score is -log(rank), as the rankings have no scores.
-
-    Args:
-        judgments: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
-        quality: Quality scores (texts,) of the rows of `judgments`; higher is better.
     """
     texts = judgments.assign(quality=quality)
     for name in GAIN_COLUMNS:
@@ -97,14 +93,8 @@ def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
     quality = ranking["quality"].to_numpy()
     scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
     orders = np.argsort(-np.stack(scores), axis=1, kind="stable")
-    return np.stack(
-        [
-            _ndcg(ranking[gain].to_numpy()[orders], depth)
-            for gain in GAIN_COLUMNS
-            for depth in (5, 10)
-        ],
-        axis=1,
-    )
+    gains = [ranking[name].to_numpy()[orders] for name in GAIN_COLUMNS]
+    return np.stack([_ndcg(values, depth) for values in gains for depth in (5, 10)], axis=1)
 
 
 def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
@@ -151,18 +141,10 @@ def cross_validate(webis: Collection, *touche: Collection) -> tuple[list[np.ndar
 def tune_quality(
     system: str, qrels_file: Path, retrieval: DatasetRetrieval, output: Path
 ) -> pd.DataFrame:
-    """Evaluate all grid points and save the best as the system's checkpoint, with the full grid as
-    grid.csv and grid.png.
+    """Evaluate all grid points of a system of QUALITY_RERANKINGS; save the best as its checkpoint,
+    with the full grid as grid.csv and grid.png, and return means over all topics, a row per point.
 
-    Args:
-        system: Name of a system of QUALITY_RERANKINGS.
-        qrels_file: Relevance judgments.
-        retrieval: DatasetRetrieval on the judged input; `prepare quality` has prepared its working
-            directory.
-        output: Checkpoint directory.
-
-    Returns:
-        One row per grid point with means over all topics.
+    `prepare quality` has prepared the retrieval's working directory.
     """
     stage = QUALITY_RERANKINGS[system]
     webis_values, webis_questions = evaluate_webis_topics(stage, retrieval)
@@ -176,11 +158,9 @@ def tune_quality(
     )
     original_webis = webis_values[:, RELEVANCE_ONLY]
     original_touche = touche_values[:, RELEVANCE_ONLY]
+    n_touche = {get_printable_name(qrels_file): len(touche_values)}
     metrics = {
-        "topics": {
-            get_printable_name(qrels_file): len(touche_values),
-            "Webis-ArgQuality-20": len(webis_values),
-        },
+        "topics": n_touche | {"Webis-ArgQuality-20": len(webis_values)},
         ORIGINAL_ORDER: _round_means(original_touche, original_webis),
         CROSS_VALIDATED: _round_means(held_out_touche, held_out_webis),
         "gain": _compute_gain_intervals(
@@ -218,8 +198,7 @@ def tune_quality(
 def _score_and_evaluate(
     stage: QualityRerankingStage, qrels: pd.DataFrame, retrieval: DatasetRetrieval
 ) -> np.ndarray:
-    """Rank by relevance, score the quality of the top documents and evaluate all grid points;
-    return values (topics, points, STORED_MEASURES)."""
+    """Rank, score the top documents and return values (topics, points, STORED_MEASURES)."""
     ranking = truncate_rankings(retrieval.rank(stage.relevance), DEFAULT_DEPTH)
     top_pairs = truncate_rankings(ranking, max(DEPTHS))[["qid", "docno"]].reset_index(drop=True)
     quality = top_pairs.assign(quality=stage.quality.score(retrieval, top_pairs))
@@ -247,26 +226,15 @@ def get_questions(topics: pd.DataFrame, qids: Iterable[str]) -> np.ndarray:
 def evaluate_webis_topics(
     stage: QualityRerankingStage, retrieval: DatasetRetrieval
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate Webis-ArgQuality-20 at all grid points; the network's scores are cached.
-
-    Returns:
-        Values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,).
-    """
+    """Evaluate Webis-ArgQuality-20 at all grid points, with cached scores of the network; return
+    values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,)."""
     judgments = load_webis_judgments(retrieval.session.cache.path)
     network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
-    key = sha256(
-        repr(
-            (
-                network.fingerprint,
-                retrieval.session.computation,
-                describe_versions(*stage.quality.get_sources(), sys.modules[__name__]),
-                pairs,
-            )
-        ).encode()
-    )
-    parts = retrieval.session.cache.parts("scores-webis", key.hexdigest())
+    versions = describe_versions(*stage.quality.get_sources(), sys.modules[__name__])
+    key = repr((network.fingerprint, retrieval.session.computation, versions, pairs))
+    parts = retrieval.session.cache.parts("scores-webis", sha256(key.encode()).hexdigest())
     quality = parts.get_or_build_array(
         "quality", lambda: score_texts(network, pairs, retrieval.session.device)
     )
@@ -279,16 +247,9 @@ def evaluate_webis_topics(
 def evaluate_touche_topics(
     ranking: pd.DataFrame, quality: pd.DataFrame, qrels: pd.DataFrame
 ) -> np.ndarray:
-    """Evaluate the judged topics at all grid points.
-
-    Args:
-        ranking: Relevance ranking `qid docno rank score`.
-        quality: Quality scores `qid docno quality` of at least the top documents.
-        qrels: Relevance judgments `qid docno rel`.
-
-    Returns:
-        Values (topics, points, STORED_MEASURES).
-    """
+    """Evaluate the judged topics of a relevance ranking `qid docno rank score` at all grid points
+    by quality scores `qid docno quality` of at least the top documents; return values (topics,
+    points, STORED_MEASURES)."""
     ranking = ranking.merge(quality, on=["qid", "docno"], how="left")
     runs = []
     for index, point in enumerate(track(POINTS, "re-ranking", "points")):
@@ -297,19 +258,14 @@ def evaluate_touche_topics(
             scores[rows.index] = point.score(
                 rows["score"].to_numpy(), rows["quality"].to_numpy()[: point.depth]
             )
-        reranking = ranking.assign(score=scores).sort_values(
-            ["qid", "score", "rank"], ascending=[True, False, True]
-        )
-        runs.append(
-            reranking.assign(
-                rank=reranking.groupby("qid").cumcount() + 1, qid=f"{index:02} " + reranking["qid"]
-            )
-        )
+        reranking = ranking.assign(score=scores)
+        reranking = reranking.sort_values(["qid", "score", "rank"], ascending=[True, False, True])
+        ranks = reranking.groupby("qid").cumcount() + 1
+        runs.append(reranking.assign(rank=ranks, qid=f"{index:02} " + reranking["qid"]))
     # all points are evaluated as topics of one run, since most of the time of an evaluation does
     # not depend on its size
-    judgments = pd.concat(
-        [qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))]
-    )
+    prefixes = [f"{index:02} " for index in range(len(POINTS))]
+    judgments = pd.concat([qrels.assign(qid=prefix + qrels["qid"]) for prefix in prefixes])
     values = evaluate_run(pd.concat(runs, ignore_index=True), judgments, STORED_MEASURES).to_numpy()
     return values.reshape(len(POINTS), -1, len(STORED_MEASURES)).swapaxes(0, 1)
 

@@ -14,7 +14,7 @@ from aragorn_training.cards import render_card
 from aragorn_training.data.corpora import ARGS_ME, format_judged_credit
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model
-from aragorn_training.published import RESULTS
+from aragorn_training.report.published import RESULTS
 from aragorn_training.tuning.grid import SELECTION_MEASURES
 
 PROVENANCES = {

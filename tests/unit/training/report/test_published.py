@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
-from aragorn_training.published import RESULTS
 from aragorn_training.report import published
 from aragorn_training.report.published import (
     NOT_COMPARABLE,
     NOT_RUN,
+    RESULTS,
     compare_figures,
     count_items_not_run,
     find_ours,

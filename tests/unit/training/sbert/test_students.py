@@ -21,12 +21,15 @@ from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
 from aragorn_training.sbert import networks
-from aragorn_training.sbert.pairs import (
+from aragorn_training.sbert.students import (
+    TEACHER,
+    UNTRAINED,
+    StudentTraining,
+    TrainingVariant,
     load_arguments,
     retrieve_unlabelled_pairs,
     sample_gold_pairs,
 )
-from aragorn_training.sbert.students import TEACHER, UNTRAINED, StudentTraining, TrainingVariant
 from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
 from aragorn_training.sbert.validation import ConclusionValidator
 from aragorn_training.tasks import load_recipe

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from aragorn_training.__main__ import main
-from aragorn_training.published import RESULTS
+from aragorn_training.report.published import RESULTS
 from aragorn_training.report.sections import MEASURES
 from aragorn_training.studies.official_runs import read_system_values, tabulate_results
 from tests.conftest import argv, format_run_lines, make_argument

@@ -17,7 +17,7 @@ from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
-from aragorn_training.published import RESULTS
+from aragorn_training.report.published import RESULTS
 from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED, SELECTED
 from aragorn_training.studies.results import nested, tabulate_significance
 from aragorn_training.studies.results.nested import NestedTuning

@@ -97,14 +97,8 @@ def _parse_tag(location: str, raw_tag: str, dataset: ComponentDataset, previous_
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
     if component_type not in dataset.component_types or prefix not in ("B", "I"):
-        valid_tags = [
-            OUTSIDE,
-            *(
-                f"{component}-{position}"
-                for component in dataset.component_types
-                for position in "BI"
-            ),
-        ]
+        types = dataset.component_types
+        valid_tags = [OUTSIDE, *(f"{component}-{prefix}" for component in types for prefix in "BI")]
         raise InputError(
             f"{location}: unknown tag '{abbreviate(raw_tag)}'; {suggest(raw_tag, valid_tags)}"
         )

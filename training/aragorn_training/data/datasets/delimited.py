@@ -13,14 +13,8 @@ from aragorn.storage.atomic_files import read_regular
 def read_rows(
     file: Path, header: Sequence[str], delimiter: str, has_quotes: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row below the header: the number of its last line in the file, and its fields.
-
-    Args:
-        file: UTF-8 file, with or without a byte-order mark.
-        header: Expected column names; spaces are ignored.
-        delimiter: Field delimiter.
-        has_quotes: Whether double quotes delimit fields.
-    """
+    """Yield each row of a UTF-8 file below its header, whose names may differ in spaces: the number
+    of its last line in the file, and its fields; `has_quotes`: double quotes delimit fields."""
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
     text = StringIO(read_text(file).removeprefix("\ufeff"), newline="")
     reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)

@@ -61,44 +61,26 @@ def read_judgments(directory: Path) -> pd.DataFrame:
     queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS
     texts = []
-    keys = set[str]()
+    names = set[str]()
     for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
         row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
         qid = _check_value(file, line, "topic", row["Topic ID"], queries)
         docno = f"{row['Discussion ID']}-{row['Argument ID']}"
-        add_unique(file, line, f"text {docno} of topic {qid}", keys)
-        is_argument = _check_value(
-            file, line, "Is Argument?", row["Is Argument?"], ("True", "False")
-        )
+        add_unique(file, line, f"text {docno} of topic {qid}", names)
+        flag = row["Is Argument?"]
+        is_argument = _check_value(file, line, "Is Argument?", flag, ("True", "False"))
+        bounds = (-MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
         values = {
-            column: parse_number(
-                file,
-                line,
-                published_name,
-                row[published_name],
-                -MAX_ABSOLUTE_VALUE,
-                MAX_ABSOLUTE_VALUE,
-            )
-            for column, published_name in COLUMN_NAMES.items()
+            column: parse_number(file, line, name, row[name], *bounds)
+            for column, name in COLUMN_NAMES.items()
         }
-        texts.append(
-            {
-                "qid": qid,
-                "debate": queries[qid],
-                "topic": queries[qid],
-                "docno": docno,
-                "premise": parse_text(file, line, row["Premise"]),
-                **values,
-                "argument": is_argument == "True",
-            }
-        )
+        key = {"qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno}
+        premise = parse_text(file, line, row["Premise"])
+        argument = {"argument": is_argument == "True"}
+        texts.append({**key, "premise": premise, **values, **argument})
     table = pd.DataFrame(texts)
-    return table.join(
-        _read_ranks(
-            directory / FOLDER / RANKING, set(zip(table["qid"], table["docno"], strict=True))
-        ),
-        on=KEY,
-    )
+    judged = {*zip(table["qid"], table["docno"], strict=True)}
+    return table.join(_read_ranks(directory / FOLDER / RANKING, judged), on=KEY)
 
 
 def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:

@@ -23,7 +23,6 @@ from aragorn_training.data.quality import load_table, load_webis_judgments
 from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
 from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.initialisation import build_network
-from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
@@ -75,9 +74,6 @@ def run(options: Options) -> Result:
         One row per network and measure: macro mean over topics, 95 % bootstrap interval, and
         deviation over seeds. For re-ranked lists, each measure also has its gain over the original
         order.
-
-    Raises:
-        UsageError: If the recipe does not train on quality.
     """
     recipe = load_recipe(options.recipe)
     if not isinstance(recipe.task, QualitySpec):
@@ -119,8 +115,7 @@ def _tabulate_settings(
     embeddings: Mapping[str, np.ndarray],
     loss: str,
 ) -> Result:
-    """Evaluate the scores of all cells; return the table, and the plot of the networks of a
-    loss."""
+    """Tabulate the scores of all cells, and plot those of the networks of a loss."""
     rows: table.Rows = []
     panels: list[LengthPanel] = []
     for name, runner in runners.items():
@@ -170,12 +165,9 @@ def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: str
 def _score_by_ridge(
     embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray
 ) -> np.ndarray:
-    """Fit ridge regression to the training arguments' dense ranks, divided by the topic's maximum;
-    return the scores (rows,) of all arguments."""
+    """Return scores (rows,) by ridge regression on dense ranks over the topic's maximum."""
     by_topic = arguments.groupby(["data", "topic"])["score"]
-    ranks = by_topic.transform(
-        lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique()
-    )
+    ranks = by_topic.rank(method="dense") / by_topic.transform("nunique")
     ridge = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask])
     return np.asarray(ridge.predict(embeddings))
 

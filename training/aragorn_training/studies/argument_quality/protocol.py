@@ -56,11 +56,8 @@ def train_network(
     best_weights = {}
     for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):
         if recipe.task.curve.select(state.log_rows) is row:
-            best_weights = {
-                name: value.detach().clone()
-                for name, value in ranker.named_parameters()
-                if value.requires_grad
-            }
+            trainable = (item for item in ranker.named_parameters() if item[1].requires_grad)
+            best_weights = {name: value.detach().clone() for name, value in trainable}
     ranker.load_state_dict({**ranker.state_dict(), **best_weights})
     return trainee
 
@@ -73,8 +70,7 @@ def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
-    """Share activations of frozen BERT blocks, and compute only [CLS] in the last block; results
-    change only by the random draws of dropout."""
+    """Share outputs of frozen blocks, and train [CLS] only; only the draws of dropout change."""
     frozen_layers = recipe.encoder.frozen_layers
     network = trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:
@@ -83,9 +79,8 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str)
         if isinstance(last_block, ClsOnlyLayer):
             last_block.full_in_training = False
         if frozen_layers > 0:
-            _FROZEN_LAYERS.setdefault(
-                (recipe.encoder, device), FrozenLayerCache(bert, frozen_layers)
-            ).attach_to(bert)
+            cache = FrozenLayerCache(bert, frozen_layers)
+            _FROZEN_LAYERS.setdefault((recipe.encoder, device), cache).attach_to(bert)
 
 
 @dataclass(frozen=True)
@@ -188,9 +183,8 @@ class SettingRunner:
         try:
             trainee = train_network(recipe, train, dev, self._device)
         except TrainingError as error:
-            raise TrainingError(
-                f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}"
-            ) from None
+            place = f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}"
+            raise TrainingError(f"{place}: {error}") from None
         values = np.full(len(self.table), np.nan, dtype=np.float32)
         mask = self.mask_scored(cell.fold)
         values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
@@ -204,11 +198,9 @@ class SettingRunner:
         test_scores = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):
             test, train = (self.mask_split(fold, split) for split in ("test", "train"))
-            test_scores[test] = (
-                (values[test] - values[train].mean()) / values[train].std()
-                if is_standardised
-                else values[test]
-            )
+            test_scores[test] = values[test]
+            if is_standardised:
+                test_scores[test] = (values[test] - values[train].mean()) / values[train].std()
         return test_scores
 
 
@@ -217,6 +209,5 @@ def _split_into_folds(table: pd.DataFrame, name: str, setting: Setting) -> list[
     try:
         return split_folds(names, setting.n_folds, N_DEV[name], SPLIT_SEED)
     except ValueError as error:
-        raise InputError(
-            f"{name}, split by {setting.group_by}: {error}; use the full data set"
-        ) from None
+        cause = f"{name}, split by {setting.group_by}: {error}"
+        raise InputError(f"{cause}; use the full data set") from None

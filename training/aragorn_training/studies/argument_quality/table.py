@@ -50,9 +50,8 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
     """Tabulate the measures of each network on each test set (and dimension of quality)."""
     rows: Rows = []
     for test_set, mask in _mask_test_sets(runner).items():
-        for target, column in (
-            QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}
-        ).items():
+        targets = QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}
+        for target, column in targets.items():
             judgments = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
                 frames = [evaluate_by_topic(judgments, scores[mask]) for scores in seeds]
@@ -114,10 +113,8 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
             ("quality only", quality_only),
             ("relevance and quality", held_out_values),
         ):
-            frames = [
-                pd.DataFrame(np.hstack([values, values - baseline]), columns=columns)
-                for values in seeds
-            ]
+            arrays = [np.hstack([values, values - baseline]) for values in seeds]
+            frames = [pd.DataFrame(array, columns=columns) for array in arrays]
             rows += _tabulate_measures((RERANKING, "webis", variant, network), frames)
     return rows
 
@@ -128,12 +125,8 @@ def build_length_panels(runner: SettingRunner, scores: np.ndarray) -> Iterator[L
     words = count_argument_words(runner.table)
     percentiles = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
     for test_set, mask in _mask_test_sets(runner).items():
-        yield LengthPanel(
-            f"trained on {trained_on}, tested on {DATA_NAMES[test_set]}",
-            words[mask],
-            scores[mask],
-            percentiles[mask],
-        )
+        title = f"trained on {trained_on}, tested on {DATA_NAMES[test_set]}"
+        yield LengthPanel(title, words[mask], scores[mask], percentiles[mask])
 
 
 def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
@@ -184,11 +177,8 @@ def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray)
     # scaled by 2^-max_rank, which cancels in nDCG
     gains = (ranks / max_rank, np.exp2(ranks - max_rank) - np.exp2(-max_rank))
     values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]
-    return [
-        *(coefficients[name] for name in CORRELATIONS),
-        partial_spearman(labels, scores, lengths),
-        *map(float, values),
-    ]
+    partial = partial_spearman(labels, scores, lengths)
+    return [*(coefficients[name] for name in CORRELATIONS), partial, *map(float, values)]
 
 
 def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:

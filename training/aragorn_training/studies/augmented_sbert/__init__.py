@@ -36,13 +36,8 @@ class Options(SentencePairOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Train and evaluate all networks of the tasks; domain adaptation trains the source task's
-    networks on demand.
-
-    Returns:
-        One row per task and network: mean and standard deviation on test and dev (percent), mean
-        silver pairs and seconds; times are per process.
-    """
+    """Train and evaluate all networks of the tasks; tabulate mean and standard deviation on test
+    and dev (percent), mean silver pairs and mean seconds per process."""
     sources = [SOURCES[task] for task in options.parts if task in SOURCES]
     with trial.open_study(options, [*options.parts, *sources]) as study:
         rows = [

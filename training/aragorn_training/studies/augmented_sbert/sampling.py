@@ -108,12 +108,8 @@ def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.n
 def _pair_top_k(
     sentences: SentencePool, scores: Iterable[np.ndarray], k: int, min_score: float
 ) -> np.ndarray:
-    """Pair each sentence with its top `k` partners that score above `min_score`; return the
-    distinct pairs (pairs, 2).
-
-    `scores` yields the scores (sentences,) of all partners of each sentence; a sentence and its
-    gold partners are excluded.
-    """
+    """Pair each sentence with its top `k` partners by scores (sentences,) above `min_score`, but
+    not itself and its gold partners; return the distinct pairs (pairs, 2)."""
     samples = []
     for index, (row, excluded_indices) in enumerate(
         zip(scores, sentences.list_excluded_partners(), strict=True)

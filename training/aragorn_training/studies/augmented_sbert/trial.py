@@ -40,7 +40,7 @@ from aragorn_training.options import (
 )
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
-from aragorn_training.sbert.pairs import subsample
+from aragorn_training.sbert.students import subsample
 from aragorn_training.sbert.trainer import STATE_FILES, TrainingSetup
 from aragorn_training.studies.augmented_sbert import metrics, sampling
 

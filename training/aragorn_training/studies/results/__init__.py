@@ -121,19 +121,10 @@ def tabulate_results(
     retrieval: DatasetRetrieval,
     excluded: Set[str] = frozenset(),
 ) -> dict[str, pd.DataFrame]:
-    """Evaluate systems on all years.
+    """Evaluate systems, including BASELINE, on all years.
 
     On the tuning year, tuned systems are evaluated by nested cross-validation; all other results
-    are those of the given runs.
-
-    Args:
-        tuning: Year on whose topics systems are tuned.
-        tests: Years used for nothing but this evaluation.
-        names: Names of systems, including BASELINE.
-        nested: Tuning on the judged topics of `tuning`.
-        retrieval: DatasetRetrieval on the input of `tuning`, whose collection is that of all runs.
-        excluded: Docnos to exclude from runs and qrels, which leaves no results of nested
-            cross-validation.
+    are those of the given runs. `excluded` docnos leave no results of nested cross-validation.
 
     Returns:
         Tables by file name. `systems`: `system family protocol year measure n mean low high`, with
@@ -147,13 +138,9 @@ def tabulate_results(
             judgments.
     """
     systems = [SYSTEMS[name] for name in names]
-    log.info(
-        "Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s",
-        len(systems),
-        tuning.year,
-        N_PARTITIONS,
-        ", ".join(test.year for test in tests),
-    )
+    years = ", ".join(test.year for test in tests)
+    message = "Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s"
+    log.info(message, len(systems), tuning.year, N_PARTITIONS, years)
     docnos = retrieval.collection.documents.read_all_docnos() - excluded
     protocols = {}
     values: dict[str, dict[str, pd.DataFrame]] = {}
@@ -168,9 +155,8 @@ def tabulate_results(
                 protocol = NESTED
             else:
                 table = _evaluate_system_run(year, system.name, qrels, excluded)
-                protocol = (
-                    SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
-                )
+                is_selected = year is tuning and system.name in SELECTED_SYSTEMS
+                protocol = SELECTED if is_selected else HELD_OUT
             if protocol == HELD_OUT:
                 require_held_out(system.name, year.qrels, retrieval.session.checkpoints.directory)
             values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
@@ -204,12 +190,10 @@ def label_rows(
     the named columns."""
     table = table.reset_index().rename(columns=COLUMNS)
     keys = zip(table["year"], table["system"], strict=True)
+    families = {name: system.stage.family for name, system in SYSTEMS.items()}
     return table.assign(
         protocol=[protocols[key] for key in keys],
-        family=[
-            SYSTEMS[name].stage.family if name in SYSTEMS else OFFICIAL_RUN
-            for name in table["system"]
-        ],
+        family=table["system"].map(families).fillna(OFFICIAL_RUN),
     )[[*columns]]
 
 

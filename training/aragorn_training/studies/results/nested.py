@@ -63,14 +63,8 @@ TunedSystem = Callable[[np.ndarray], np.ndarray]
 
 def cross_validate(tune: TunedSystem, n_topics: int, name: str) -> np.ndarray:
     """Return the values (topics, STORED_MEASURES) of held-out topics, averaged over N_PARTITIONS
-    partitions into folds.
-
-    Args:
-        tune: Function that tunes a system on the topics of a mask (topics,) and returns its values
-            of all topics.
-        n_topics: Number of topics.
-        name: Name of the system, for the progress.
-    """
+    partitions into folds; `tune` tunes a system on the topics of a mask and returns its values of
+    all."""
     values = np.empty((N_PARTITIONS, n_topics, len(STORED_MEASURES)))
     partitions = [assign_folds(n_topics, seed) for seed in range(N_PARTITIONS)]
     splits = [
