@@ -10,7 +10,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from aragorn.models.tagger import TokenAnnotation
+from aragorn.models.taggers import TokenAnnotation
 from aragorn.models.taggers.deepct import DeepCT, compute_passage_frequencies
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn_training.tasks.term_weighting import (

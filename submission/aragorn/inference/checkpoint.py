@@ -35,8 +35,7 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import Network, StoredTokeniser, pad
 from aragorn.models.ranker import Ranker
 from aragorn.models.rankers import get_ranker_class
-from aragorn.models.tagger import PassageTokeniser, Tagger, TokenAnnotation
-from aragorn.models.taggers import get_tagger_class
+from aragorn.models.taggers import PassageTokeniser, Tagger, TokenAnnotation, get_tagger_class
 from aragorn.storage.atomic_files import read_regular
 from aragorn.storage.checkpoint_directory import (
     CONFIG,

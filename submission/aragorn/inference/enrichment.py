@@ -13,7 +13,7 @@ from aragorn.cache import Parts
 from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
-from aragorn.models.tagger import TokenAnnotation
+from aragorn.models.taggers import TokenAnnotation
 
 VERSION = 1  # of word frequencies of the same tagger
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 
@@ -26,7 +26,7 @@ from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn.systems.neural import NetworkStage
 
 
-class ArgumentIndex:
+class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
     """Index of arguments for one system, until it is closed or garbage-collected."""
 
     def __init__(self, system: LoadedSystem, corpus: Corpus, cache_dir: Path | None) -> None:
@@ -96,9 +96,6 @@ class ArgumentIndex:
     def close(self) -> None:
         """Close the index; delete its files unless they are in a `cache_dir`."""
         self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()

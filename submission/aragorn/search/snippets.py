@@ -23,7 +23,7 @@ from aragorn.text.normalisation import (
 from aragorn.text.passages import iter_sentences
 
 if TYPE_CHECKING:
-    from aragorn.models.tagger import TokenAnnotation
+    from aragorn.models.taggers import TokenAnnotation
 
 WEIGHT_LEVELS = 5
 MAX_SNIPPET_WORDS = 60

@@ -23,7 +23,7 @@ from aragorn.versions import describe_versions
 if TYPE_CHECKING:
     from aragorn.inference.checkpoint import TaggerCheckpoint
     from aragorn.inference.enrichment import FrequencyLoader, WordFrequencies
-    from aragorn.models.tagger import TokenAnnotation
+    from aragorn.models.taggers import TokenAnnotation
 
 # What imports torch is imported by the methods that compute with networks.
 

@@ -19,7 +19,7 @@ from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
 from aragorn.models.rankers.knrm import KNRM
-from aragorn.models.tagger import Tagger, TokenAnnotation
+from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import MaxLengths, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary

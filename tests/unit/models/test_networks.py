@@ -12,7 +12,7 @@ from aragorn.models.network import pad
 from aragorn.models.rankers.drmm import DRMM
 from aragorn.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
 from aragorn.models.rankers.tfr_bert import TFRBERT
-from aragorn.models.tagger import TokenAnnotation
+from aragorn.models.taggers import TokenAnnotation
 from aragorn.models.taggers.targer import TARGER, join_adjacent
 from aragorn.models.transformer import QUERY_LENGTH, BERTConfig
 from aragorn.text.surface_tokens import SurfaceTokeniser

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aragorn.models.tagger import TokenAnnotation
+from aragorn.models.taggers import TokenAnnotation
 from aragorn.search.snippets import (
     WEIGHT_LEVELS,
     Span,

@@ -19,7 +19,7 @@ from aragorn.inference.pretrained import (
 from aragorn.models.bert import BERTNetwork, BERTRanker
 from aragorn.models.network import Network
 from aragorn.models.ranker import LatentRanker, Ranker
-from aragorn.models.tagger import Tagger
+from aragorn.models.taggers import Tagger
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import WordPieceTokeniser, WordTokeniser
 from aragorn.text.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ import msgspec
 
 from aragorn.errors import suggest
 from aragorn.models.bert import BERTNetwork
-from aragorn.models.tagger import Tagger
+from aragorn.models.taggers import Tagger
 from aragorn.models.transformer import QUERY_LENGTH
 from aragorn.registry import list_module_names, load_class
 from aragorn.text.tokenisers import MaxLengths

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from aragorn.bounds import Length, Scale, Share
 from aragorn.models.bert import BERTNetwork, TextEncoder
 from aragorn.models.network import pad
-from aragorn.models.tagger import Tagger, TokenAnnotation
+from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.models.transformer import EncoderConfig
 from aragorn.text.passages import Passage, WordPiecePassageTokeniser
 

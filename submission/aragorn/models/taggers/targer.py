@@ -22,7 +22,7 @@ from torch.nn import functional
 from aragorn.bounds import Count, Length, Names, Rows, Share, Width
 from aragorn.models.layers import gather_positions, run_bidirectional
 from aragorn.models.network import pad
-from aragorn.models.tagger import Tagger, TokenAnnotation
+from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.text.surface_tokens import (
     CHARACTER_ID_COUNT,
     CHARACTERS_PER_TOKEN,
