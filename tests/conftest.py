@@ -228,9 +228,8 @@ def build_tiny_tokenizer():
     letters = [chr(97 + index) for index in range(26)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     vocabulary = [*special, "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
-    tokenizer = Tokenizer(
-        WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]")
-    )
+    ids = {term: index for index, term in enumerate(vocabulary)}
+    tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer()
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
@@ -257,9 +256,8 @@ def write_tiny_ranker(directory, name, seed, ranker_name=None, **fields):
     ranker, tokeniser = build_tiny_ranker(ranker_name or name, words, **fields)
     if isinstance(tokeniser, WordTokeniser):
         ranker.state_dict()["embedding.weight"][2:].normal_()
-    save_network(
-        directory / name, RankerCheckpoint, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n"
-    )
+    parts = RankerCheckpoint, ranker, tokeniser
+    save_network(directory / name, *parts, {}, {"note": "untrained"}, "# test\n")
 
 
 @pytest.fixture(scope="session")
@@ -288,9 +286,8 @@ def prepared_work_dir(corpus, tmp_path_factory):
     """Prepare a working directory with pairs and 20-dimensional word vectors from `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert_runs(run_training, "prepare pairs -i", corpus, "--work-dir", work)
-    assert_runs(
-        run_training, "prepare vectors --work-dir", work, "--dimensions 20 --minimum-frequency 2"
-    )
+    settings = "--dimensions 20 --minimum-frequency 2"
+    assert_runs(run_training, "prepare vectors --work-dir", work, settings)
     return work
 
 
@@ -460,9 +457,8 @@ def rank_all(corpus_with_topics, checkpoints_copy, tmp_path):
     """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints."""
 
     def run(output="out", *flags):
-        paths = argv(
-            "-i", corpus_with_topics, "-o", tmp_path / output, "--checkpoints", checkpoints_copy
-        )
+        paths = argv("-i", corpus_with_topics, "-o", tmp_path / output)
+        paths += argv("--checkpoints", checkpoints_copy)
         return run_submission(["rank", *paths, *flags, "--device", "cpu"])
 
     return run

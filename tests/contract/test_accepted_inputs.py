@@ -238,12 +238,9 @@ def test_run_precedes_candidates_and_retrieval(tmp_path):
 def test_short_documents_are_retrieved(tmp_path, tiny_models, call):
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     documents = join_lines(*({"docno": index, "text": text} for index, text in enumerate(texts)))
-    directory = write_files(
-        tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents)
-    )
-    flags = argv(
-        "-i", directory, "--checkpoints", tiny_models, "-o", tmp_path / "out", "--device cpu"
-    )
+    files = tirex('{"qid": "1", "query": "topicaa zoos"}', documents)
+    flags = argv("-i", write_files(tmp_path / "small", files), "-o", tmp_path / "out")
+    flags += argv("--checkpoints", tiny_models, "--device cpu")
     assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
     for system in SYSTEMS:
         expected = {"0", "3", "4", "6"}
@@ -259,9 +256,8 @@ def test_empty_texts_are_reranked_but_not_retrieved(system, tmp_path, tiny_model
     for output in ("first", "cached"):
         code, text = call("rank", *flags, "-o", tmp_path / output)
         assert (code, "all 2 documents are empty" in text) == (3, True)
-    (directory / "rerank.jsonl").write_text(
-        join_lines({"qid": "1", "docno": "d1"}, {"qid": "1", "docno": "d0"})
-    )
+    candidates = ({"qid": "1", "docno": docno} for docno in ("d1", "d0"))
+    (directory / "rerank.jsonl").write_text(join_lines(*candidates))
     assert call("rank", *flags, "-o", tmp_path / "reranked")[0] == 0
     assert sorted(read_run(tmp_path / "reranked" / "run.txt")["docno"]) == ["d0", "d1"]
 

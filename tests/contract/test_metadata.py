@@ -33,9 +33,8 @@ def get_methods(metadata):
 
 
 def build_command(source, output, checkpoints):
-    return argv(
-        "rank -i", source, "-o", output, "--checkpoints", checkpoints, "--device cpu --team me"
-    )
+    command = argv("rank -i", source, "-o", output, "--device cpu --team me")
+    return [*command, "--checkpoints", str(checkpoints)]
 
 
 @pytest.fixture
@@ -150,9 +149,7 @@ def test_metadata_follow_the_primary_run_and_runs_written_again(command, tmp_pat
 
 def test_metadata_of_an_input_run(command, corpus_with_topics, tmp_path):
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
-    systems = [
-        flag for name in ("bm25", "knrm", "dirichlet", "tfr_bert") for flag in ("--system", name)
-    ]
+    systems = [f"--system={name}" for name in ("bm25", "knrm", "dirichlet", "tfr_bert")]
     assert main([*command, "--input-run", str(tmp_path / "run.txt"), *systems]) == 0
     metadata = read_metadata(tmp_path / "out")
     assert metadata["data"]["test collection"]["source"].endswith(

@@ -213,9 +213,8 @@ def test_invalid_runs_are_refused(name, tmp_path, call):
     content, message = RUNS[name]
     directory = write_files(tmp_path / "input", touche())
     run = write_files(tmp_path / "run", {"run.txt": content})
-    code, output = call(
-        "rank", "-i", directory, "-o", tmp_path / "out", "--input-run", run, "--system", "bm25"
-    )
+    paths = ["-i", directory, "-o", tmp_path / "out", "--input-run", run]
+    code, output = call("rank", *paths, "--system", "bm25")
     assert (code, message in output, "\x1b" in output) == (3, True, False), output
     assert not any((tmp_path / "out").glob("*"))
 
@@ -274,9 +273,8 @@ def test_damaged_inputs_are_ranked_or_refused(name, edits, tmp_path, tiny_models
     run = directory / "run.txt" if name == "run" else None
     systems = [f"--system={system}" for system in ("bm25", "dirichlet_rm3")]
     run_flags = ["--input-run", run] if run else []
-    code, output = call(
-        "rank", *flags, "-o", out, "--overwrite", *systems, *run_flags, "--device=cpu"
-    )
+    rank_flags = ["-o", out, "--overwrite", *systems, *run_flags, "--device=cpu"]
+    code, output = call("rank", *flags, *rank_flags)
     checked, check_output = call("check", *flags, *(["--run", run] if run else []))
     assert code in (0, 3), output
     # any run of these is too small for TIRA

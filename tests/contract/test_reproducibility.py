@@ -171,7 +171,7 @@ def test_stopped_systems_resume(name, complete, fresh):
 @pytest.mark.slow
 def test_killed_executions_resume(complete, fresh):
     """Kill executions at random times; start again from nothing when one is finished."""
-    n_kills = int(os.environ.get("KILLS", "20"))  # 200 search more thoroughly
+    n_kills = int(os.environ.get("KILLS", "12"))  # 200 search more thoroughly
     rng = random.Random(0)
     n_finished = 0
     for index in range(n_kills):

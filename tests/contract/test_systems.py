@@ -90,9 +90,8 @@ def test_rankings_have_the_documented_form(name, retrieval):
     lists = retrieval.rank(SYSTEMS[name].stage)
     assert lists.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in lists.dtypes] == ["object", "object", "int64", "float64"]
-    validate_rankings(
-        lists, retrieval.topics, retrieval.collection.documents.find_unknown(lists["docno"])
-    )
+    unknown = retrieval.collection.documents.find_unknown(lists["docno"])
+    validate_rankings(lists, retrieval.topics, unknown)
     assert set(lists["docno"]) <= set(retrieval.collection.documents.searchable_docnos)
     assert set(lists["qid"]) == set(retrieval.topics["qid"])
 
@@ -125,9 +124,8 @@ def test_search_equals_ranking_the_same_topic(name, retrieval, searcher):
         assert (answered.error, answered.ranked_count) == (None, len(hits))
         assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
         scores = [hit.score for hit in answered.hits]
-        np.testing.assert_allclose(
-            scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5
-        )
+        tolerance = 0 if exact else 1e-5
+        np.testing.assert_allclose(scores, hits["score"][:5], rtol=tolerance, atol=tolerance)
         expected = [hit.explanation.score for hit in answered.hits if hit.explanation]
         assert scores == pytest.approx(expected, abs=1e-5)
 

@@ -101,9 +101,8 @@ def work(prepared_work_dir, corpus, tmp_path_factory):
     write_ukp(directory / "quality", debates=5)
     write_tagged(directory / "tags")
     write_encoder(directory / "tiny", 0)
-    vectors = argv(
-        "vectors --surface-tokens word2vec --dimensions 6 --minimum-frequency 2 --epochs 1"
-    )
+    vectors = argv("vectors --surface-tokens word2vec --dimensions 6 --epochs 1")
+    vectors += argv("--minimum-frequency 2")
     for command in (
         ["quality", "-i", str(directory / "quality")], ["tags", "-i", str(directory / "tags")],
         ["passages", "-i", str(corpus)], vectors,
@@ -116,9 +115,8 @@ def work(prepared_work_dir, corpus, tmp_path_factory):
         rows += [
             (*names, f"d{n}-{i}", f"fillera {'topicab ' * i}", rng.normal(i)) for i in range(8)
         ]
-    store = RecordedFiles(
-        get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}, **ARGS_ME}
-    )
+    inputs = {"input": {}, "teacher": {"system": "fusion"}, **ARGS_ME}
+    store = RecordedFiles(get_table_path(work).parent, inputs)
     table = pd.DataFrame(rows, columns=COLUMNS)
     store.build([get_table_path(work).name], table.to_parquet)
     return work
@@ -257,14 +255,11 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task, work):
         network = trainee.network.eval()
         batch = np.arange(7)[::-1].copy()
         torch.manual_seed(3)  # negative samples of the language model
-        losses = [
-            examples.compute_loss(network, rows, batch)
-            for rows in np.split(batch, np.cumsum(sizes)[:-1])
-        ]
+        parts = np.split(batch, np.cumsum(sizes)[:-1])
+        losses = [examples.compute_loss(network, rows, batch) for rows in parts]
         sum(losses).backward()
-        gradients = [
-            value.grad.to_dense() for value in network.parameters() if value.grad is not None
-        ]
+        gradients = [value.grad for value in network.parameters() if value.grad is not None]
+        gradients = [gradient.to_dense() for gradient in gradients]
         results.append([torch.stack(losses).sum().detach(), *gradients])
     assert results[0][0] > 1e-3
     for summed, expected in zip(results[1], results[0], strict=True):

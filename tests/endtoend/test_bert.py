@@ -53,9 +53,8 @@ def fit(work_dir, tmp_path, encoder):
 def test_precisions_differ_slightly_and_are_cached_separately(
     ranker, all_checkpoints_dir, make_input, tmp_path
 ):
-    flags = argv(
-        "-i", make_input(), "--checkpoints", all_checkpoints_dir, "--system", ranker, "--device cpu"
-    )
+    flags = argv("-i", make_input(), "--checkpoints", all_checkpoints_dir, "--device cpu")
+    flags += ["--system", ranker]
 
     def rank(output, *extra):
         assert aragorn(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
@@ -94,9 +93,8 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit, work_dir, 
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
     assert (weights[changed] - pretrained[changed]).abs().max() > 1e-3
     tensors = safetensors.torch.load_file(encoder / "model.safetensors")
-    safetensors.torch.save_file(
-        {name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors"
-    )
+    other_tensors = {name: tensor + 1 for name, tensor in tensors.items()}
+    safetensors.torch.save_file(other_tensors, encoder / "model.safetensors")
     message = r"trained with another version of the encoder .* copy the original files into"
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(checkpoint)
@@ -112,10 +110,8 @@ def test_frozen_encoder_needs_no_training(fit, work_dir, encoder, assert_fails):
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
     weights = load_checkpoint(checkpoint).network.state_dict()
     pretrained = PretrainedEncoder(encoder.name)
-    assert all(
-        torch.equal(weights[name], tensor)
-        for name, tensor in pretrained.load_encoder_weights().items()
-    )
+    expected = pretrained.load_encoder_weights()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["encoder cosine"]
     message = "with its pretrained encoder, not fine-tuned; built with"

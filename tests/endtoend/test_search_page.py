@@ -164,9 +164,8 @@ def test_port_in_use_is_reported(server):
 def test_command_serves_until_it_is_stopped(signum, code, message, tmp_path):
     command = [str(ROOT / "run.sh"), "search", "--serve", "0", "--system", "bm25"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    streams = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, **streams, text=True, env=environment)
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])

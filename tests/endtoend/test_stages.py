@@ -36,12 +36,10 @@ def compute_cosines(retrieval, title):
 def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute, monkeypatch):
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     retrieval = execute()
-    ranking, bm25 = (
-        retrieval.rank(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25)
-    )
-    collection = retrieval.collection.documents.read_texts(
-        retrieval.collection.documents.searchable_docnos
-    )
+    rankings = (retrieval.rank(stage).groupby("qid")["docno"] for stage in (SBERT, BM25))
+    ranking, bm25 = (docnos.agg(set) for docnos in rankings)
+    documents = retrieval.collection.documents
+    collection = documents.read_texts(documents.searchable_docnos)
     added_count = 0
     for qid, title in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
         nearest = compute_cosines(retrieval, title).index[:3]
@@ -79,9 +77,8 @@ def test_documents_are_scored_by_their_conclusions(execute):
     # the depth covers all 100 conclusions
     assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3
     topic_ranking = ranking[ranking["qid"] == "1"].merge(collection, on="docno")
-    expected = topic_ranking["conclusion"].map(
-        compute_cosines(retrieval, retrieval.topics["query"][0])
-    )
+    cosines = compute_cosines(retrieval, retrieval.topics["query"][0])
+    expected = topic_ranking["conclusion"].map(cosines)
     # float16 vectors
     np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-4)
     # the first title is a conclusion
@@ -177,11 +174,10 @@ def test_only_the_top_documents_are_reordered(execute):
         new = after[after["qid"] == qid].reset_index(drop=True)
         first = old.head(7)
         relevance, quality_values = (
-            values - values.mean() for values in (first["score"], quality[first.index])
+            (values - values.mean()) / values.std(ddof=0)
+            for values in (first["score"], quality[first.index])
         )
-        expected = relevance / relevance.std(ddof=0) + 2 * quality_values / quality_values.std(
-            ddof=0
-        )
+        expected = relevance + 2 * quality_values
         expected.index = first["docno"]
         order = expected.sort_values(ascending=False).index.tolist()
         assert new["docno"][:7].tolist() == order != first["docno"].tolist()

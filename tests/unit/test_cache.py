@@ -315,7 +315,7 @@ def read_for(seconds, directory, seed):
                 (path / path.name).write_bytes(b"damaged")
 
 
-@pytest.mark.parametrize("seconds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_readers_and_a_builder(seconds, tmp_path):
     processes = [FORK.Process(target=read_for, args=(seconds, tmp_path, seed)) for seed in range(9)]
     for process in processes:

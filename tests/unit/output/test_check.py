@@ -13,7 +13,7 @@ from aragorn.__main__ import main
 from aragorn.errors import InputError
 from aragorn.io.run_rules import ACCEPTED, STRICTER, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.io.runs import read_run
-from tests.conftest import PREMISE, argv, make_argument
+from tests.conftest import PREMISE, argv, format_run_lines, make_argument
 
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
@@ -172,13 +172,10 @@ def test_the_first_error_of_each_file_is_reported(
 
 
 def test_notes_are_no_errors(make_input, tmp_path, capsys):
-    directory = make_input(
-        [(qid, "zoos") for qid in "1234"], [make_argument("S1-A1"), make_argument("S2-A2")]
-    )
+    arguments = [make_argument("S1-A1"), make_argument("S2-A2")]
+    directory = make_input([(qid, "zoos") for qid in "1234"], arguments)
     run = tmp_path / "run.txt"  # has no line for topic 4
-    run.write_text(
-        "".join(f"{qid} Q0 S{rank}-A{rank} {rank} -{rank} t\n" for qid in "123" for rank in (1, 2))
-    )
+    run.write_text(format_run_lines(dict.fromkeys("123", ("S1-A1", "S2-A2"))))
     flags = argv(
         "-i", directory, "--no-checkpoints --mismatched-ids", tmp_path / "ids", "--run", run
     )

@@ -114,13 +114,11 @@ def test_highlights_of_the_conclusion_are_omitted(make_retrieval, make_input):
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
         "Moreover, children learn little about wild animals in a zoo."
     )
-    retrieval = make_retrieval(
-        make_input(arguments=[make_argument("a", conclusion, premise)]), qid="1"
-    )
+    directory = make_input(arguments=[make_argument("a", conclusion, premise)])
+    retrieval = make_retrieval(directory, qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
-    spans = [
-        span.text for span in stage.explain(retrieval, "1", "a").component_spans if span.component
-    ]
+    explanation = stage.explain(retrieval, "1", "a")
+    spans = [span.text for span in explanation.component_spans if span.component]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
     highlights = compute_highlights(stage, retrieval.collection, "a")

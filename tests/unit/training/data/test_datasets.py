@@ -126,11 +126,10 @@ def test_disjoint_splits_have_published_sizes(task, sizes, published, tmp_path):
     write_bws(tmp_path, 40)
     write_mrpc(tmp_path)
     similarity = REAL_DATA / "similarity"
-    for directory, expected in (
-        (tmp_path, sizes),
-        *([(similarity, published)] if similarity.is_dir() else []),
-    ):
-        gold = sentence_pairs.LOADERS[task](directory, 0)
+    load = sentence_pairs.LOADERS[task]
+    published_data = [(similarity, published)] if similarity.is_dir() else []
+    for directory, expected in ((tmp_path, sizes), *published_data):
+        gold = load(directory, 0)
         parts = [gold.train, gold.dev, gold.test]
         assert [len(part) for part in parts] == expected
         assert gold.is_binary == (task == "mrpc")
@@ -140,14 +139,11 @@ def test_disjoint_splits_have_published_sizes(task, sizes, published, tmp_path):
         if task == "bws_cross":
             actual = [set(part["topic"]) for part in parts]
             assert actual == [set(topics) for topics in sentence_pairs.CROSS_TOPIC_SPLITS]
-    assert sentence_pairs.LOADERS[task](tmp_path, 0).train.equals(
-        sentence_pairs.LOADERS[task](tmp_path, 0).train
-    )
-    assert sentence_pairs.LOADERS[task](tmp_path, 1).dev.equals(
-        sentence_pairs.LOADERS[task](tmp_path, 0).dev
-    ) == (task == "bws_cross")
+    first, again, reseeded = (load(tmp_path, seed) for seed in (0, 0, 1))
+    assert first.train.equals(again.train)
+    assert first.dev.equals(reseeded.dev) == (task == "bws_cross")
     with pytest.raises(InputError, match="cannot be read"):
-        sentence_pairs.LOADERS[task](tmp_path / "none", 0)
+        load(tmp_path / "none", 0)
 
 
 def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
@@ -165,19 +161,14 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
     assert main(command) == 0
     expected = {file.name: sha256_file(file) for file in UKP.list_files(data)}
     assert quality.load_source_hashes(work, "ukp") == expected
-    for name, (rows, lists, debates) in {
-        "ukp": (160, 32, 16),
-        "ibm": (88, 22, 11),
-        "webis": (48, 6, 6),
-    }.items():
+    expected = {"ukp": (160, 32, 16), "ibm": (88, 22, 11), "webis": (48, 6, 6)}
+    for name, sizes in expected.items():
         table = quality.load_table(work, name)
-        sizes = (len(table), table["topic"].nunique(), table["debate"].nunique())
-        assert sizes == (rows, lists, debates)
+        assert (len(table), table["topic"].nunique(), table["debate"].nunique()) == sizes
         by_topic = table.assign(words=table["premise"].str.split().str.len()).groupby("topic")
         assert (by_topic[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99).all()
-    assert quality.load_webis_judgments(work)[quality.COLUMNS].equals(
-        quality.load_table(work, "webis")
-    )
+    judgments = quality.load_webis_judgments(work)[quality.COLUMNS]
+    assert judgments.equals(quality.load_table(work, "webis"))
     file = data / UKP.folder / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))
     assert main(command) == 5

@@ -30,9 +30,8 @@ def build_word_vectors():
 def build_network(clusters, seed=0, latent=4):
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
-    copy_word_vectors(
-        ranker, initialise_from_clusters(ranker, build_word_vectors(), clusters, seed)
-    )
+    vectors = initialise_from_clusters(ranker, build_word_vectors(), clusters, seed)
+    copy_word_vectors(ranker, vectors)
     return ranker
 
 
@@ -116,9 +115,8 @@ def test_batched_premises_change_neither_loss_nor_gradients(ranker, batch):
     torch.manual_seed(2)  # dropout
     batched = compute_gradients(pairwise_loss(ranker, query, positive, negative, 1.0, 0.0))
     torch.manual_seed(2)
-    unbatched = compute_gradients(
-        hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0)
-    )
+    loss = hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0)
+    unbatched = compute_gradients(loss)
     assert batched[0] > 0.1
     torch.testing.assert_close(batched, unbatched, rtol=0, atol=1e-6)
 

@@ -1,6 +1,7 @@
 """Tests of labels, learners and the regression of the ensemble on synthetic pools and scores."""
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -32,9 +33,7 @@ LEARNERS = {
 COLUMNS = ["qid", "docno", "rel"]
 JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2)], columns=COLUMNS)
 QUALITY = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=COLUMNS)
-PAIRS = pd.DataFrame(
-    [(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"]
-)
+PAIRS = pd.DataFrame([*product("123", "abcdefgh")], columns=["qid", "docno"])
 
 
 def label(qrels, **settings):
@@ -95,9 +94,8 @@ def test_ridge_matches_hand_computed_values():
     rows = [("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)]
     table = pd.DataFrame(rows, columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
-    ridge = learners.fit_ridge(
-        learners.LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0
-    )
+    pool = learners.LabelledPool(table, [judged], FitSettings())
+    ridge = learners.fit_ridge(pool.build_training_set(), 4.0)
     assert ridge.intercept == pytest.approx(1.0)
     # Σ x (y - mean) / (Σ x² + alpha)
     assert ridge.weights == {"x": pytest.approx(4 / (4 + 4.0))}
@@ -117,10 +115,9 @@ def test_ranknet_takes_hand_computed_steps():
     scores = learners.fit_ranknet(examples, settings, 3).score(np.eye(2))
     np.testing.assert_allclose(scores - initial, [0.1, -0.1], atol=1e-6)
     assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
+    examples = build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1])
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
-        learners.fit_ranknet(
-            build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0
-        )
+        learners.fit_ranknet(examples, RankNetSettings(), 0)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -209,13 +206,11 @@ def test_cross_validated_scores_hold_out_the_fold():
     folds = assign_folds(20)
     held_out_scores = score_held_out_queries(scores, non_negative=False)
     is_tested = folds == folds[0]
-    model, _ = fit_weighted_sum(
-        {name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS
-    )
+    training = {name: values[~is_tested] for name, values in scores.items()}
+    model, _ = fit_weighted_sum(training, FINGERPRINTS)
     tested = {name: values[is_tested] for name, values in scores.items()}
     expected = model.score(model.min_max_scale(tested))
     assert held_out_scores[is_tested] == pytest.approx(expected, abs=1e-12)
     fitted_to_all, _ = fit_weighted_sum(scores, FINGERPRINTS)
-    assert not np.allclose(
-        held_out_scores, fitted_to_all.score(fitted_to_all.min_max_scale(scores))
-    )
+    in_sample = fitted_to_all.score(fitted_to_all.min_max_scale(scores))
+    assert not np.allclose(held_out_scores, in_sample)

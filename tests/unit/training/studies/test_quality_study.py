@@ -161,22 +161,16 @@ def test_study_tabulates_transfer_and_reranking(run, tmp_path):
     assert run(*WEBIS) == 0
     assert count_colours((tmp_path / "table.png").read_bytes()) > 20
     table = read_table(tmp_path / "table.csv")
-    means = (
-        table[table["setting"] == "ukp+ibm_to_webis"]
-        .set_index(["target", "network", "measure"])["mean"]
-        .sort_index()
-    )
+    index = ["setting", "target", "network", "measure"]
+    means_by_setting = table.set_index(index)["mean"].sort_index()
+    means = means_by_setting["ukp+ibm_to_webis"]
     targets = {"combined", "rhetorical", "logical", "dialectical", ""}
     assert {*means.index.unique("target")} == targets
     assert {*means["combined"].index.unique("network")} == {*RERANKERS}
     combined = means["combined", "hinge", "Spearman"]
     # opposite in these data
     assert means["dialectical", "hinge", "Spearman"] == pytest.approx(-combined)
-    means = (
-        table[table["setting"] == "webis_reranking"]
-        .set_index(["target", "network", "measure"])["mean"]
-        .sort_index()
-    )
+    means = means_by_setting["webis_reranking"]
     original = means["", "original order"]
     assert original[RERANKING_MEASURES[0]] < 1
     for target in ("quality only", "relevance and quality"):

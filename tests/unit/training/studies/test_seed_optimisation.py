@@ -27,16 +27,15 @@ def sentences():
         for n in range(60)
     ]
     topics = [f"topic {n % 3}" for n in range(30)]
-    return sampling.SentencePool.from_pairs(
-        pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics})
-    )
+    columns = {"first": texts[:30], "second": texts[30:], "topic": topics}
+    return sampling.SentencePool.from_pairs(pd.DataFrame(columns))
 
 
 def build_pool(*pairs):
     """Build the pool of gold pairs of one topic; all first sentences come first."""
-    return sampling.SentencePool.from_pairs(
-        pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"])
-    )
+    rows = [(*pair, "t") for pair in pairs]
+    table = pd.DataFrame(rows, columns=["first", "second", "topic"])
+    return sampling.SentencePool.from_pairs(table)
 
 
 def test_bm25_pairs_match_hand_computed_values():
@@ -125,9 +124,8 @@ def make_setup(training, encoder):
     """Return the setup of a run of ten steps, the last of which has a smaller batch."""
     rng = np.random.default_rng(0)
     rows = [(sample_sentence(rng), sample_sentence(rng), rng.random()) for _ in range(75)]
-    return TrainingSetup(
-        encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), "cpu"
-    )
+    pairs = pd.DataFrame(rows, columns=["first", "second", "label"])
+    return TrainingSetup(encoder, training, pairs, "cpu")
 
 
 @pytest.fixture
@@ -164,16 +162,14 @@ def test_best_seed_equals_an_uninterrupted_run(training, encoder, tmp_path, step
     assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
     assert steps[-10:] == [step for step in steps[:6] if step[0] == best] + steps[6:14]
 
+    measure = partial(measure_or_stop, max_calls=5)
     with pytest.raises(KeyboardInterrupt):
-        train_best_seed(
-            setup, seeds, 0.2, partial(measure_or_stop, max_calls=5), tmp_path / "killed"
-        )
+        train_best_seed(setup, seeds, 0.2, measure, tmp_path / "killed")
     damaged = tmp_path / "killed" / "seed-11" / "optimizer.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     steps.clear()
-    resumed = train_best_seed(
-        setup, seeds, 0.2, partial(measure_or_stop, max_calls=7), tmp_path / "killed"
-    )
+    measure = partial(measure_or_stop, max_calls=7)
+    resumed = train_best_seed(setup, seeds, 0.2, measure, tmp_path / "killed")
     assert scores[5:] == [scores[0], scores[2]]  # of the damaged and of the missing state
     assert len(steps) == 2 + 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)

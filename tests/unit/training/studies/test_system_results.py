@@ -122,37 +122,41 @@ def study(judged_input, checkpoints_copy, tmp_path, make_retrieval):
     return ["study", "results", *inputs, *work, *years, *flags]
 
 
+def select_knrm(table):
+    """Return the rows of KNRM in 2021."""
+    return table.query("system == 'knrm' and year == 2021")
+
+
 @pytest.mark.usefixtures("small_grids")
 def test_study_tabulates_both_years(study, tmp_path):
     assert main(study) == 0
     files = [f"systems{suffix}.csv" for suffix in ("", "_per_topic", "_significance")]
     means, per_topic, tests = (pd.read_csv(tmp_path / "tables" / file) for file in files)
-    protocols = means.set_index(["year", "system"])["protocol"].to_dict()
-    assert protocols == {
-        (year, name): HELD_OUT for year in (2020, 2021) for name in ("bm25", "knrm", "dirichlet")
-    } | {(2020, "dirichlet"): NESTED}
+    names = ("bm25", "knrm", "dirichlet")
+    protocols = {(year, name): HELD_OUT for year in (2020, 2021) for name in names}
+    protocols[2020, "dirichlet"] = NESTED
+    assert means.set_index(["year", "system"])["protocol"].to_dict() == protocols
     assert set(means["family"]) == {"lexical", "neural re-ranker"}
     qrels = read_qrels(tmp_path / "2021.qrels")
-    runs = {
-        name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt") for name in ("knrm", "dirichlet")
-    }
-    values = {name: evaluate_run(run, qrels) for name, run in runs.items()}
-    rows = means[(means["year"] == 2021) & (means["system"] == "knrm")].set_index("measure")
+    runs = {name: read_run(tmp_path / "runs" / f"aragorn-{name}.txt") for name in names[1:]}
+    values = {name: evaluate_run(run, qrels)[[*MEASURES]] for name, run in runs.items()}
+    rows = select_knrm(means).set_index("measure")
     assert rows.index.tolist() == list(MEASURES)
-    expected = bootstrap_means(values["knrm"][list(MEASURES)])
+    expected = bootstrap_means(values["knrm"])
     np.testing.assert_allclose(rows[["mean", "low", "high"]], expected, atol=1e-6)
-    assert rows["n"].tolist() == values["knrm"][list(MEASURES)].notna().sum().tolist()
-    by_topic = per_topic[(per_topic["year"] == 2021) & (per_topic["system"] == "knrm")]
-    np.testing.assert_allclose(by_topic[list(MEASURES)], values["knrm"][list(MEASURES)], atol=1e-6)
-    row = tests[
-        (tests["year"] == 2021) & (tests["system"] == "knrm") & (tests["measure"] == "nDCG@5")
-    ].iloc[0]
-    p = compare_with_baseline(
-        {name: table["nDCG@5"] for name, table in values.items()}, "dirichlet"
-    ).loc["knrm"]
+    assert rows["n"].tolist() == values["knrm"].notna().sum().tolist()
+    by_topic = select_knrm(per_topic)[[*MEASURES]]
+    np.testing.assert_allclose(by_topic, values["knrm"], atol=1e-6)
+    [row] = select_knrm(tests).query("measure == 'nDCG@5'").to_dict("records")
+    by_run = {name: table["nDCG@5"] for name, table in values.items()}
+    p = compare_with_baseline(by_run, "dirichlet").loc["knrm"]
     actual = [row["n"], row["difference"], row["p"]]
     assert actual == pytest.approx(p[["n_topics", "difference", "p_randomisation"]], abs=1e-6)
     assert row["p_holm"] >= row["p"]
+
+
+@pytest.mark.usefixtures("small_grids")
+def test_documents_are_excluded_from_runs_and_judgments(study, tmp_path):
     run = read_run(tmp_path / "runs" / "aragorn-knrm.txt")
     excluded = run.loc[run["rank"] == 1, "docno"]
     (tmp_path / "ids").write_text("\n".join(excluded))
@@ -160,11 +164,10 @@ def test_study_tabulates_both_years(study, tmp_path):
     table = pd.read_csv(tmp_path / "tables" / "systems_excluded.csv")
     expected = {2020: ["bm25", "knrm"], 2021: ["bm25", "knrm", "dirichlet"]}
     assert table.groupby("year")["system"].unique().map(list).to_dict() == expected
-    means = evaluate_run(run[~run["docno"].isin(excluded)], qrels[~qrels["docno"].isin(excluded)])[
-        list(MEASURES)
-    ].mean()
-    rows = table[(table["year"] == 2021) & (table["system"] == "knrm")]
-    np.testing.assert_allclose(rows["mean"], means, atol=1e-6)
+    tables = (run, read_qrels(tmp_path / "2021.qrels"))
+    rest = (frame[~frame["docno"].isin(excluded)] for frame in tables)
+    means = evaluate_run(*rest)[[*MEASURES]].mean()
+    np.testing.assert_allclose(select_knrm(table)["mean"], means, atol=1e-6)
 
 
 @pytest.mark.usefixtures("small_grids")

@@ -65,9 +65,8 @@ def test_study_tabulates_curves_and_resumes(plan, work_dir, tmp_path, monkeypatc
     table = pd.read_csv(output)
     assert table.columns.tolist() == COLUMNS
     assert table["trial"].unique().tolist() == ["knrm", "knrm_few_kernels"]
-    rows = table[(table["trial"] == "knrm_few_kernels") & (table["measure"] == "MAP@20")].set_index(
-        "row"
-    )["value"]
+    rows = table.query("trial == 'knrm_few_kernels' and measure == 'MAP@20'")
+    rows = rows.set_index("row")["value"]
     assert {*rows.index} == {"curve", "selected", "BM25 over premises"}
     assert rows["selected"] == rows[["curve"]].max()
     content = output.read_bytes()

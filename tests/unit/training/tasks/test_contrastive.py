@@ -53,9 +53,8 @@ def log_softmax(scores):
 @pytest.mark.parametrize(("weak_label_weight", "l1_weight"), [(0.0, 0.0), (1.0, 0.0), (0.25, 0.3)])
 def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight, l1_weight):
     ranker, queries, premises = build_network_and_vectors()
-    task = build_task(
-        ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0), l1_weight
-    )
+    spec = ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0)
+    task = build_task(spec, l1_weight)
     scores = queries @ premises.T / 0.05
     # without other premises of the same conclusion
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
@@ -70,9 +69,8 @@ def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight, l1_weig
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing():
-    likelihoods = build_task(ContrastiveSpec(mu=20.0)).compute_query_log_likelihoods(
-        np.array([0, 3])
-    )
+    task = build_task(ContrastiveSpec(mu=20.0))
+    likelihoods = task.compute_query_log_likelihoods(np.array([0, 3]))
     words = [word for premise in PREMISES for word in premise if word > 1]
     counts = np.bincount(words, minlength=10) + 0.5
     probabilities = counts / counts.sum()

@@ -65,9 +65,8 @@ def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
     row = grid.iloc[POINTS.index(point)]
     # equal to the systems' rankings
     for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):
-        by_topic = evaluate_run(
-            truncate_rankings(retrieval.rank(stage), DEFAULT_DEPTH), read_qrels(qrels)
-        )
+        ranking = truncate_rankings(retrieval.rank(stage), DEFAULT_DEPTH)
+        by_topic = evaluate_run(ranking, read_qrels(qrels))
         assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
     constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
     is_allowed = (grid[constraints] >= original[constraints] - 0.01).all(axis=1)
