@@ -12,6 +12,7 @@ from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn_training.__main__ import main as training
+from aragorn_training.commands.evaluate import EVALUATION_LEGEND
 from aragorn_training.evaluation.evaluate import ALL_MEASURES, HEADLINE_MEASURES, TOUCHE_NDCG
 from aragorn_training.evaluation.tables import (
     ALL_TOPICS,
@@ -170,7 +171,7 @@ FORMATS = {  # → lines of RR, whose means are 1 and (1 + 1/2 + 1/2) / 3
     ],
     "latex": [
         "% q, 3 topics; packages: booktabs, amssymb", r"good & \textbf{1.000} & 3 & \textbf{1.000} \\",
-        r"bad\_1 & 0.667 [0.500, 1.000] & 3 & 0.333 \\",
+        r"bad\_1 & 0.667 [0.500, 1.000] & 3 & 0.333 \\", f"% {EVALUATION_LEGEND.format('RR')}",
     ],
     "csv": ["q,good,all judged,RR,3,1.000000,,", "q,bad_1,all judged,RR,3,0.666667,0.500000,1.000000"],
 }  # fmt: skip

@@ -5,6 +5,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Literal
 
 from aragorn.errors import UsageError, escape_name, escape_unprintable, suggest
@@ -30,7 +31,7 @@ p: paired two-sided randomisation test, not corrected; if p ≥ .05, the differe
 better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
 EVALUATION_LEGEND = (
     "best first by {}, where topics without a value count as 0; means are over the n topics with a "
-    "value; bold: best mean; brackets: 95 % bootstrap interval"
+    "value; bold, if shown: best mean; brackets: 95 % bootstrap interval"
 )
 TEST_LEGEND = (
     "\n▲ ▼: significantly better or worse than {} (two-sided paired randomisation test, Holm over "
@@ -202,9 +203,10 @@ def evaluate(options: EvaluateOptions) -> None:
     is_terminal = options.format == "table" and sys.stdout.isatty()
     format_name = "terminal" if is_terminal else options.format
     print(tables.format_evaluation(means, tests, shown, format_name))
-    if options.format == "table":
+    if options.format not in ("csv", "json"):
         test_legend = TEST_LEGEND.format(options.baseline) if options.baseline else ""
-        print(f"\n{EVALUATION_LEGEND.format(shown[0])}{test_legend}")
+        legend = f"{EVALUATION_LEGEND.format(shown[0])}{test_legend}"
+        print("\n" + (indent(legend, "% ") if options.format == "latex" else legend))
 
 
 def compare(options: CompareOptions) -> None:
