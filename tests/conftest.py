@@ -50,7 +50,6 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
-from aragorn.systems import catalogue
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality import QualityInterpolation
@@ -190,7 +189,8 @@ def make_input(tmp_path):
 @pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
     """Create a directory with a tiny untrained KNRM, and make KNRM the primary system."""
-    monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
+    for module in ("rank", "systems.catalogue"):
+        monkeypatch.setattr(f"aragorn.{module}.PRIMARY_SYSTEM", "knrm")
     write_tiny_ranker(tmp_path / "checkpoints", "knrm", seed=0)
     return tmp_path / "checkpoints"
 
