@@ -7,8 +7,9 @@ import torch
 
 from aragorn.cache import Cache, Parts
 from aragorn.engine import CPU
+from aragorn.errors import OutputError
 from aragorn.index import dense
-from aragorn.index.vectors import VectorStore
+from aragorn.index.vectors import VectorStore, encoding_listener, set_variable
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
@@ -16,7 +17,7 @@ from aragorn.models.network import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
-from tests.conftest import BFLOAT16, TINY_BERT, build_tiny_tokenizer
+from tests.conftest import BFLOAT16, TINY_BERT, build_tiny_tokenizer, limit_file_size
 
 NAMES = [f"d{i:03}" for i in range(150)]
 QUERIES = ["a b c", "h", "", "a a a b"]
@@ -126,3 +127,32 @@ def test_vectors_equal_sentence_transformers():
     with torch.no_grad():
         np.testing.assert_allclose(ranker.encode(*pad(ids)).numpy(), expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(dense.encode_texts(ids, ranker, CPU), expected, rtol=0, atol=1e-3)
+
+
+def test_encoding_stops_when_vectors_cannot_be_written(checkpoint, premises, tmp_path, monkeypatch):
+    encoded = []
+    encode_shard = dense.encode_shard
+
+    def count_and_encode(*arguments):
+        encoded.append(len(arguments[-1]))
+        return encode_shard(*arguments)
+
+    monkeypatch.setattr(dense, "SAMPLE_SIZE", 4)
+    monkeypatch.setattr(dense, "SHARD_SIZE", 8)
+    monkeypatch.setattr(dense, "encode_shard", count_and_encode)
+    lookup = dict(zip(NAMES, premises, strict=True))
+    parts = Parts(tmp_path / "vectors")
+
+    def load_index():
+        texts = dense.NamedTexts(
+            NAMES[20:40], lambda names: [lookup[name] for name in names], "premise"
+        )
+        with set_variable(encoding_listener, lambda estimate: None):
+            return dense.load_or_build_dense_index(texts, checkpoint, CPU, VectorStore(parts, 16))
+
+    with limit_file_size(300), pytest.raises(OutputError, match=r"too large.*free disk space"):
+        load_index()
+    assert encoded == [4, 8]  # the rest is not computed in vain
+    assert len(list(parts.path.iterdir())) == 1  # no temporary file
+    assert len(load_index().names) == 20
+    assert encoded == [4, 8, 4, 8, 4]  # the first part is kept

@@ -1,8 +1,5 @@
 """Tests of sparse matrices in files, and of an index on a full disk (a limit of file sizes)."""
 
-import resource
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -17,6 +14,7 @@ from aragorn.index.inverted import (
     write_index,
     write_matrix,
 )
+from tests.conftest import limit_file_size
 
 BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
 
@@ -48,17 +46,6 @@ FULL = r"cannot be written \(File too large\); free disk space"
 
 
 N_TERMS = 1000
-
-
-@contextmanager
-def limit_file_size(limit):
-    """Let writing beyond the first `limit` bytes of any file fail."""
-    _, hard_limit = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard_limit))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def build_index(directory):
