@@ -1,12 +1,13 @@
 """Validate an input, checkpoints and run files, and report the errors."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from aragorn.errors import (
     CheckFailedError,
@@ -27,6 +28,9 @@ from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.recorded_files import is_edited
 from aragorn.systems.catalogue import SYSTEMS, list_incomplete
 from aragorn.verbs import CheckOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 

@@ -10,14 +10,19 @@ The lines of a run are `qid Q0 docno rank score tag`; scores strictly decrease, 
 evaluators use the same order.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import UsageError, abbreviate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
 TAG_PATTERN = re.compile(r"[A-Za-z0-9_-]+")  # run tags
@@ -102,6 +107,8 @@ def decode_rankings(data: bytes) -> pd.DataFrame:
 
 def build_rankings(rows: Iterable[tuple[str, str, float]]) -> pd.DataFrame:
     """Build rankings from `qid docno score` of documents in ranking order, in topic order."""
+    import pandas as pd
+
     return _add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))
 
 
@@ -118,6 +125,8 @@ def _add_ranks(ordered: pd.DataFrame) -> pd.DataFrame:
 def _build_frame(
     qids: list[str], docnos: list[str], ranks: np.ndarray, scores: np.ndarray
 ) -> pd.DataFrame:
+    import pandas as pd
+
     frame = pd.DataFrame({"qid": qids, "docno": docnos, "rank": ranks, "score": scores})
     return frame.astype({"qid": object, "docno": object})
 

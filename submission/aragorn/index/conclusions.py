@@ -4,6 +4,8 @@ conclusions.msgpack  conclusions with their documents, terms with their idf
 weights.*            terms × conclusions, float64: contributions to scores (see `inverted`)
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from collections import Counter
@@ -11,11 +13,10 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import abbreviate
 from aragorn.index.inverted import SparseMatrix, TermCounter, Token, select_top_k, write_matrix
@@ -24,6 +25,9 @@ from aragorn.progress import track
 from aragorn.rankings import build_rankings
 from aragorn.text.index_terms import END_OF_TEXT
 from aragorn.text.normalisation import normalise
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.cache import Cache, decode_npy, encode_npy
 from aragorn.engine import LOCAL_ENGINE, Engine
@@ -29,6 +28,7 @@ from aragorn.index.vectors import (
 from aragorn.progress import track_weighted
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import Tensor
 
     from aragorn.inference.checkpoint import RankerCheckpoint

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from aragorn.cache import Parts
 from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards
@@ -20,6 +19,7 @@ from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix,
 from aragorn.rankings import MAX_DEPTH
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import Tensor
 
     from aragorn.inference.checkpoint import RankerCheckpoint
@@ -69,6 +69,7 @@ def search(
 
     Ties go to the first document; a topic without hits gets an empty ranking and a warning.
     """
+    import pandas as pd
     import torch
 
     from aragorn.inference.device import use_single_thread

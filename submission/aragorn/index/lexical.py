@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.index.inverted import InvertedIndex, TermCounter, Token, write_index
 from aragorn.index.weighting import RM3, Hits, Model, Query, build_query, expand_query, search
@@ -29,6 +28,7 @@ from aragorn.text.index_terms import (
 from aragorn.threads import count_cpu_cores
 
 if TYPE_CHECKING:
+    import pandas as pd
     from scipy.sparse import csr_array
 
     from aragorn.inference.enrichment import FrequencyLoader  # imports torch

@@ -1,12 +1,13 @@
 """Score pairs in cached shards, reproducibly; topics and documents are tokenised once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -19,6 +20,9 @@ from aragorn.models.network import PaddedTexts, TokenIds
 from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
 from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import Tokeniser
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of scores of the same network
 

@@ -3,15 +3,20 @@
 The part of the ids of version 2020-04-01 after -A is a hash of premise and conclusion.
 """
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import InputError
 from aragorn.progress import track
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of the documents that are selected
 

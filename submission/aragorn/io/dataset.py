@@ -3,13 +3,14 @@
 An input consists of directories, zip archives and files in Touché's or in TIREx's format.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, suggest
 from aragorn.io import Order, tirex, touche
@@ -21,6 +22,9 @@ from aragorn.io.touche import ARGS_ME_FILES, PORTAL_FILES, TOPIC_FILES
 from aragorn.progress import Stopwatch
 from aragorn.storage.archives import combine_hashes, hash_input_files
 from aragorn.storage.atomic_files import get_printable_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +121,8 @@ class Dataset:
 
     def read_topics(self) -> pd.DataFrame:
         """Read all topics `qid query`, sorted; raise InputError for the first error."""
+        import pandas as pd
+
         if not self.is_tirex:
             return touche.read_topics(self.topic_files)
         rows = [row[1:] for row in tirex.read_queries(self.topic_files[0])]
@@ -158,6 +164,8 @@ class Dataset:
     @cached_property
     def _sorted_ranking(self) -> pd.DataFrame | None:
         """Sorted input run `qid docno rank score`; None if there is none."""
+        import pandas as pd
+
         if self._run_file:
             ranking = read_run(self._run_file, self._order)
         elif self.rerank_file:
@@ -226,6 +234,8 @@ def _check_files(inputs: Inputs) -> None:
 
 
 def _to_documents(rows: Iterable[tuple[int, str, str]]) -> pd.DataFrame:
+    import pandas as pd
+
     frame = pd.DataFrame(rows, columns=["line", "docno", "text"], dtype=object)
     texts = frame["text"]
     return pd.DataFrame({"docno": frame["docno"], "conclusion": texts, "premise": texts})

@@ -5,6 +5,8 @@ documents.sqlite    table documents with the columns COLUMNS; words: premise len
 collection.msgpack  docnos of the collection, ascending
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import sqlite3
@@ -13,10 +15,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
-import pandas as pd
 
 from aragorn.cache import Cache
 from aragorn.errors import OutputError
@@ -25,6 +26,9 @@ from aragorn.io.collection import count_words, log_collection_size, validate_col
 from aragorn.io.dataset import Dataset
 from aragorn.progress import Stopwatch
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 2  # of the table
 
@@ -116,6 +120,8 @@ class DocumentStore:
         return {row[0] for row in self._query(statement, docnos)}
 
     def _select(self, columns: list[str], docnos: Collection[str]) -> pd.DataFrame:
+        import pandas as pd
+
         source = (
             "json_each(?) as requested join documents on docno = requested.value "
             "order by requested.key"

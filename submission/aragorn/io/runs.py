@@ -1,14 +1,16 @@
 """Read TREC runs, `qid Q0 docno rank score tag`, and sort and validate input runs."""
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from math import nan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from aragorn.io import Order
@@ -24,6 +26,9 @@ from aragorn.io.trec import (
 )
 from aragorn.rankings import rank_by_score_stable
 from aragorn.storage.atomic_files import get_printable_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of the order of an input run
 
@@ -157,6 +162,8 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
 
 def sort_run(file: Path, rows: Iterable[RunRow], order: Order = "auto") -> pd.DataFrame:
     """Return rows of a file as `qid docno rank score tag`, sorted; raise InputError if empty."""
+    import pandas as pd
+
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
     values = [
         (row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.line_number)
@@ -179,6 +186,8 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     Returns:
         All columns except line; topics in order of first occurrence, ranks from 1.
     """
+    import pandas as pd
+
     has_ranks = not ranking["rank"].isna().any()
     has_scores = not ranking["score"].isna().any()
     docno_positions = pd.factorize(ranking["docno"], sort=True)[0]

@@ -6,16 +6,17 @@ args-me*.jsonl, <portal>.jsonl  an argument per line; its premise may also be th
                                 as in the Hugging Face copy
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-import pandas as pd
 from lxml import etree
 from msgspec import UNSET, Raw, UnsetType
 
@@ -36,6 +37,9 @@ from aragorn.io.files import (
 )
 from aragorn.io.formats import START_SIZE, describe_text
 from aragorn.progress import pause_gc
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of topics and documents read from the same files
 
@@ -131,6 +135,8 @@ def find_corpus_files(*paths: Path) -> list[Path]:
 
 def read_topics(files: Sequence[Path]) -> pd.DataFrame:
     """Read topics `qid query` by number; raise InputError for an invalid or repeated one."""
+    import pandas as pd
+
     titles: dict[str, str] = {}
     locations: dict[str, str] = {}
     for file in files:
@@ -309,6 +315,8 @@ def read_documents(files: Sequence[Path]) -> pd.DataFrame:
 
     Repeated arguments are dropped; an id with different texts raises InputError.
     """
+    import pandas as pd
+
     frames = [to_frame(_read_at_once(file)) for file in files]
     for file, frame in zip(files, frames, strict=True):
         log.info("%s: %d arguments", file.name, len(frame))
@@ -354,6 +362,8 @@ def _get_domain(argument: ArgumentWithContext) -> str:
 
 def to_frame(arguments: Sequence[Argument], **columns: Iterable[str]) -> pd.DataFrame:
     """Return documents `docno conclusion premise` and more columns; premises are joined."""
+    import pandas as pd
+
     premises = (
         argument.argument
         if argument.premises is UNSET

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.cache import Parts
 from aragorn.explanation import Explanation
@@ -25,6 +24,8 @@ from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, va
 from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
+    import pandas as pd
+
     from aragorn.inference.pair_scoring import TokenCache
 
 
@@ -225,6 +226,8 @@ class Stage(Component):
         return rank_by_score(pairs.assign(score=self.score(retrieval, pairs)), retrieval.topics)
 
     def score_document(self, retrieval: Retrieval, qid: str, docno: str) -> float:
+        import pandas as pd
+
         return float(self.score(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
 
     @abstractmethod

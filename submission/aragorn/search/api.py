@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from aragorn.cache import open_cache
 from aragorn.engine.device import choose_device
@@ -24,6 +22,9 @@ from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
 from aragorn.search.searcher import FALLBACK_DIR, Searcher
 from aragorn.systems.catalogue import SYSTEMS, System, get_system
 from aragorn.systems.neural import NetworkStage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):

@@ -1,5 +1,7 @@
 """Search a corpus with several systems; indexes stay open, old queries are forgotten."""
 
+from __future__ import annotations
+
 import logging
 import math
 import sys
@@ -11,9 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from aragorn.engine.device import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
@@ -28,6 +28,9 @@ from aragorn.search.snippets import Highlight, compute_highlights, extract_snipp
 from aragorn.systems.catalogue import System
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,8 @@
-"""Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`."""
+"""Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`.
+
+The modules imported here import pandas and torch in the functions that need them: `systems` and
+the options of commands take a third of a second.
+"""
 
 import re
 from dataclasses import dataclass

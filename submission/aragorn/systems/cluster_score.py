@@ -1,16 +1,20 @@
 """Cluster score (Kurland and Lee 2004): the mean score of a debate's top-ranked arguments."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from aragorn.explanation import Explanation, Row
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.rankings import truncate_rankings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLUSTER_DEPTH = 200  # top documents per topic that contribute to their debates' scores
 DEBATE_COLUMNS = ["qid", "debate"]

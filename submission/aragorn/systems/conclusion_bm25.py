@@ -1,10 +1,12 @@
 """BM25 over conclusions, returning all their premises: the candidates of the re-rankers."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import UsageError
 from aragorn.explanation import Explanation, Row
@@ -15,6 +17,9 @@ from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import Session
 from aragorn.text import normalisation
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SOURCES = (normalisation, inverted, weighting, conclusions)
 LIBRARIES = ("numpy", "scipy")

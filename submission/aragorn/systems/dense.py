@@ -1,14 +1,15 @@
 """Dense retrieval of conclusions or premises with a bi-encoder."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 
 from aragorn.engine import run_task
 from aragorn.explanation import Explanation, Row
@@ -29,6 +30,9 @@ from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import MAX_DEPTH, build_rankings, rank_by_score
 from aragorn.systems.neural import NetworkStage
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 
@@ -111,6 +115,8 @@ class DenseConclusionStage(DenseStage):
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
         """Rank the premises of the nearest conclusions by these conclusions' similarity."""
+        import pandas as pd
+
         topics = retrieval.topics
         docnos_by_conclusion, index = self._index_all(retrieval.collection)
         topic_vectors = self._encode_topics(retrieval.session, topics)
@@ -173,6 +179,8 @@ class DensePremiseStage(DenseStage):
         return self.get_dependencies() if scope == "conclusions" else ()
 
     def search(self, retrieval: Retrieval) -> pd.DataFrame:
+        import pandas as pd
+
         topics = retrieval.topics
         candidate_stages = self.get_candidate_stages(retrieval.session.checkpoints)
         if candidate_stages:

@@ -9,8 +9,6 @@ from itertools import groupby
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from aragorn.engine import run_task
 from aragorn.explanation import Row, TextSpan
 from aragorn.pipeline.collection import Collection
@@ -21,6 +19,8 @@ from aragorn.text.index_terms import Fields, select_texts
 from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from aragorn.inference.checkpoint import TaggerCheckpoint
     from aragorn.inference.enrichment import FrequencyLoader, WordFrequencies
     from aragorn.models.taggers import TokenAnnotation

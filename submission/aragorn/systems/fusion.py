@@ -1,12 +1,13 @@
 """Stages that fuse several rankings by a weighted sum of the members' normalised scores."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
 from aragorn.explanation import Explanation, Row
@@ -22,6 +23,9 @@ from aragorn.systems.weighted_sum import (
     compute_log_lengths,
     merge_scores,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 
@@ -64,6 +68,8 @@ class FusionStage(Stage):
         return model.score(model.normalise(features, self._get_pool_features(retrieval)))
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
+        import pandas as pd
+
         model = self.load_checkpoint(retrieval.session.checkpoints)
         pool = self._get_pool_features(retrieval)
         raw = self._get_pair_features(retrieval, pd.DataFrame({"qid": [qid], "docno": [docno]}))
@@ -95,6 +101,8 @@ class FusionStage(Stage):
 
     def build_pool(self, retrieval: Retrieval, pool_depths: Mapping[str, int]) -> pd.DataFrame:
         """Return the pairs `qid docno` of all topics: input run, or the members' top documents."""
+        import pandas as pd
+
         if retrieval.input_run is not None:
             return retrieval.input_run[PAIR_COLUMNS]
         rankings = self._get_top_rankings(retrieval, pool_depths).values()

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import msgspec
-import pandas as pd
 
 from aragorn.bounds import Exponent
 from aragorn.cache import Parts
@@ -22,6 +21,8 @@ from aragorn.rankings import rank_by_score
 from aragorn.systems.neural import NetworkStage
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from aragorn.inference.checkpoint import RankerCheckpoint
 
 

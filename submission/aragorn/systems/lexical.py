@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.explanation import Explanation, Row
@@ -32,6 +32,9 @@ from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +132,8 @@ class LexicalStage(Stage):
 
     def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the model and collection statistics used for retrieval."""
+        import pandas as pd
+
         queries = retrieval.topics.set_index("qid")["query"]
         scores = pd.Series(0.0, index=pairs.index)
         for qid, group in pairs.groupby("qid", sort=False):

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from aragorn.explanation import Explanation
 from aragorn.pipeline.collection import Collection
@@ -17,6 +16,8 @@ from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.text import normalisation, tokenisers
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from aragorn.inference.checkpoint import RankerCheckpoint
 
 # What imports torch is imported by the methods that compute with networks.

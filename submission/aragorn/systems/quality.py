@@ -11,11 +11,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from aragorn.bounds import NonNegative
 from aragorn.explanation import Explanation, Row
@@ -23,6 +22,9 @@ from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score_stable, truncate_rankings
 from aragorn.systems.weighted_sum import compute_z_scores
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of scores of the same parameters
 

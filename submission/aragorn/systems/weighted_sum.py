@@ -3,18 +3,22 @@
 Checkpoint files: config.json (`WeightedSum`), metrics.json, provenance.json (hashes), README.md.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import numpy as np
-import pandas as pd
 from msgspec import Meta
 
 from aragorn.bounds import Bounded, Name, Positive
 from aragorn.rankings import MAX_DEPTH
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of scores of the same model
 

@@ -4,14 +4,17 @@ Unicode is normalised first. Terms are lower-cased runs of letters and digits, w
 and stop words, and optionally stemmed.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
-from typing import Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
 from aragorn.text.porter import stem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSION = 1  # of index terms, stems and stop words
 
