@@ -56,9 +56,11 @@ print_file_settings() {
 import ast, os, re, shlex, subprocess, sys
 
 NAMES = "INDEX|FIND_LINKS|CERT|PROXY|TRUSTED_HOST|KEYRING|TIMEOUT|RETRIES|CACHE_DIR"
-settings = subprocess.check_output([sys.executable, "-I", "-m", "pip", "config", "list"], text=True).splitlines()
+pip = subprocess.run([sys.executable, "-I", "-m", "pip", "config", "list"], stdout=subprocess.PIPE, text=True)
+if pip.returncode:
+    sys.exit(pip.returncode)
 for section in ("global.", "install."):  # the last one that has a setting determines it
-    for key, value in (line.split("=", 1) for line in settings):
+    for key, value in (line.split("=", 1) for line in pip.stdout.splitlines()):
         name = "PIP_" + key.removeprefix(section).replace("-", "_").upper()
         if key.startswith(section) and re.search(NAMES, name) and name not in os.environ:
             print(f"export {name}={shlex.quote(str(ast.literal_eval(value)))}")

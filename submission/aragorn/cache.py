@@ -213,12 +213,11 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
     be created, or a process uses it exclusively.
     """
     with ExitStack() as stack:
-        path = directory or Path(stack.enter_context(_create_temporary(fallback_dir)))
+        path = directory or stack.enter_context(_open_temporary(fallback_dir))
         create_directory(path)
         stack.enter_context(lock_directory(path, shared=directory is not None))
         if directory is None:
             (path / MARKER_FILE).touch()  # after the lock
-            stack.enter_context(on_interrupt(lambda: remove(path)))
         try:
             tempfile.gettempdir()
         except OSError:  # torch requires a temporary directory when imported
@@ -226,17 +225,34 @@ def open_cache(directory: Path | None, fallback_dir: Path) -> Iterator[Cache]:
         yield Cache(path)
 
 
-def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
+@contextmanager
+def _open_temporary(fallback_dir: Path) -> Iterator[Path]:
+    """Create a temporary directory, which no process that this one forks removes when it ends."""
+    path = Path(_create_temporary(fallback_dir))
+    process_id = os.getpid()
+
+    def delete() -> None:
+        if os.getpid() == process_id:
+            remove(path)
+
+    try:
+        with on_interrupt(delete):
+            yield path
+    finally:
+        delete()
+
+
+def _create_temporary(fallback_dir: Path) -> str:
     try:
         remove_stale_directories(Path(tempfile.gettempdir()))
-        return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
+        return tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
     except OSError as error:  # e.g. a container with a read-only root
         message = "Using %s for temporary files: this system provides no temporary directory (%s)"
         log.info(message, fallback_dir, error.strerror)
     remove_stale_directories(fallback_dir)
     try:
         fallback_dir.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory("", TEMPORARY_PREFIX, fallback_dir, True)
+        return tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=fallback_dir)
     except OSError as error:
         cause = f"{fallback_dir}: no writable temporary directory ({error.strerror})"
         raise OutputError(f"{cause}; set --cache-dir") from None

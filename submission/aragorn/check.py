@@ -32,6 +32,8 @@ from aragorn.verbs import CheckOptions
 if TYPE_CHECKING:
     import pandas as pd
 
+MISMATCHED_IDS_START = "# ids whose text is not that of args.me 2020-04-01"  # in their file
+
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 
 
@@ -195,7 +197,7 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
         report.add_result(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
         content = "".join(f"{docno}\n" for docno in docnos)
-        write_atomic(file, content, rb"S[0-9a-f]+-A[0-9a-f]+\n")
+        write_atomic(file, f"{MISMATCHED_IDS_START}\n{content}", MISMATCHED_IDS_START.encode())
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:

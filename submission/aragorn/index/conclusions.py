@@ -104,7 +104,8 @@ class ConclusionIndex:
 
 def build_conclusion_index(directory: Path, collection: pd.DataFrame) -> None:
     """Build the index of a collection `docno conclusion` in an existing directory."""
-    normal_forms = {text: normalise(text) for text in collection["conclusion"].unique()}
+    # pandas would take texts as equal that differ after a null character only
+    normal_forms = {text: normalise(text) for text in dict.fromkeys(collection["conclusion"])}
     docnos: dict[str, list[str]] = {}
     for text, docno in zip(collection["conclusion"], collection["docno"], strict=True):
         docnos.setdefault(normal_forms[text], []).append(docno)

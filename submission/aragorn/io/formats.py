@@ -44,6 +44,9 @@ TEXTS = (
 )
 
 
+LINES = ((rb"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d", "a TREC run"), (rb"[^\n\t]+\t", "separated by tabs"))
+
+
 def refuse_format(file: Path, start: bytes, accepted: str = "") -> None:
     """Raise InputError if a file has a format of FILES, unless it is `accepted`."""
     for pattern, name, fix in FILES:
@@ -54,8 +57,12 @@ def refuse_format(file: Path, start: bytes, accepted: str = "") -> None:
 
 
 def describe_text(start: bytes, expected: str = "") -> str:
-    """Return "; this is X: convert it" for a malformed text; "" if unknown or `expected`."""
-    for pattern, name in TEXTS:
+    """Return "; this is X: convert it" for a malformed text; "" if unknown or `expected`.
+
+    Lines of fields, which runs and qrels have, too, are named only where another format is
+    expected.
+    """
+    for pattern, name in (*TEXTS, *LINES) if expected else TEXTS:
         if re.match(pattern, start):
             return "" if name == expected else f"; this is {name}: convert it"
     return ""

@@ -385,11 +385,12 @@ def to_frame(arguments: Sequence[Argument], **columns: Iterable[str]) -> pd.Data
 
 def _raise_if_conflicting(duplicates: pd.DataFrame, file_names: np.ndarray) -> None:
     """Raise InputError for the first id with different texts; `file_names` are by index."""
-    texts = duplicates.drop_duplicates()
-    conflicting_ids = texts["docno"][texts["docno"].duplicated()]
-    if len(conflicting_ids):
-        docno = conflicting_ids.min()
-        rows = duplicates.index[duplicates["docno"] == docno]
-        files = ", ".join(sorted(set(file_names[rows])))
-        reason = f"argument {abbreviate(docno)} occurs {len(rows)} times with different texts"
+    first: dict[str, list[str]] = {}
+    rows = duplicates.itertuples(index=False, name=None)
+    conflicting_ids = {docno for docno, *texts in rows if first.setdefault(docno, texts) != texts}
+    if conflicting_ids:
+        docno = min(conflicting_ids)
+        positions = duplicates.index[duplicates["docno"] == docno]
+        files = ", ".join(sorted(set(file_names[positions])))
+        reason = f"argument {abbreviate(docno)} occurs {len(positions)} times with different texts"
         raise InputError(files, "", reason, "use the files of a single corpus version")

@@ -56,6 +56,7 @@ class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
         """Return at most `depth` top-ranked arguments for each query as `qid docno rank score`."""
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
+        self._require_open()
         topics = build_topics(queries)
         if topics.empty:
             return build_rankings([])
@@ -68,6 +69,7 @@ class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
             UsageError: If the system does not score each pair with a network.
             InputError: If a qid or docno is unknown, or a pair occurs twice.
         """
+        self._require_open()
         stage = self._system.system.stage
         if not isinstance(stage, NetworkStage):
             names = [name for name, item in SYSTEMS.items() if isinstance(item.stage, NetworkStage)]
@@ -89,6 +91,10 @@ class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
         if pairs.empty:
             return build_rankings([])
         return self._searcher.rerank(stage, topics, pairs)
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise UsageError("the index is closed; open another by LoadedSystem.index")
 
     @property
     def closed(self) -> bool:
@@ -139,7 +145,9 @@ def load_system(
     name: str, checkpoints: str | PathLike[str] = CHECKPOINT_DIR, device: str = "auto"
 ) -> LoadedSystem:
     """Load a system by name, its checkpoints on first use; raise UsageError if it is unknown."""
-    return LoadedSystem(get_system(name), CheckpointStore(Path(checkpoints)), choose_device(device))
+    return LoadedSystem(
+        get_system(name), CheckpointStore(Path(checkpoints).absolute()), choose_device(device)
+    )
 
 
 def list_systems() -> dict[str, str]:

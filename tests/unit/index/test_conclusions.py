@@ -47,3 +47,9 @@ def test_scores_equal_rank_bm25():
         assert actual == [(i, expected[i]) for i in order if expected[i] > 0]
         sizes.append(len(index.find_top_conclusions(query)))
     assert (min(sizes), max(sizes)) == (0, 100)
+
+
+def test_conclusions_that_differ_after_a_null_character_are_apart():
+    collection = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["zoo\0a", "zoo\0b"]})
+    index = ConclusionIndex.build(collection)
+    assert index.docnos == [["a"], ["b"]]

@@ -183,7 +183,10 @@ def test_notes_are_no_errors(make_input, tmp_path, capsys):
     message = f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4"
     assert message in capsys.readouterr().out
     # texts that are not those of their ids
-    assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"
+    assert (tmp_path / "ids").read_text().splitlines()[1:] == ["S1-A1", "S2-A2"]
+    (tmp_path / "ids").write_text("S1-A1\n")  # a list of the user
+    assert main(["check", *flags]) == 5
+    assert (tmp_path / "ids").read_text() == "S1-A1\n"
 
 
 @pytest.mark.parametrize("kind", ["missing", "loop", "file", "empty"])

@@ -7,6 +7,8 @@ import pickle
 import pandas as pd
 import pytest
 
+from aragorn.errors import UsageError
+from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search import load_system
 from aragorn.systems.catalogue import SYSTEMS
 from tests.conftest import PREMISE, SAMPLE
@@ -47,3 +49,21 @@ def test_index_is_sent_to_a_spawned_process(tmp_path):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             [result] = pool.map(index.search, ["zoos"])
         pd.testing.assert_frame_equal(result, index.search("zoos"))
+
+
+def test_forked_process_leaves_the_index_of_its_parent():
+    with load_system("dirichlet", device="cpu").index(ARGUMENTS) as index:
+        expected = index.search("zoos")
+        process = multiprocessing.get_context("fork").Process(target=index.close)
+        process.start()
+        process.join()
+        pd.testing.assert_frame_equal(index.search("zoos"), expected)
+    with pytest.raises(UsageError, match="the index is closed"):
+        index.search("zoos")
+
+
+def test_relative_checkpoints_are_found_from_another_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(CHECKPOINT_DIR.parent)
+    system = load_system("dirichlet", checkpoints=CHECKPOINT_DIR.name, device="cpu")
+    monkeypatch.chdir(tmp_path)
+    assert len(system.search(ARGUMENTS, "zoos")) == 2
