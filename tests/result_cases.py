@@ -110,6 +110,7 @@ def fill(network):
         for position, (name, tensor) in enumerate(network.state_dict().items()):
             if tensor.is_floating_point() and "transitions" not in name:
                 steps = torch.arange(tensor.numel(), dtype=torch.float64) * 0.7 + position
+                steps += tensor.numel() == 1  # or else a scale in the first place is 0
                 scale = 3.0 if "embeddings" in name else 0.5
                 tensor.copy_((scale * torch.sin(steps**2)).reshape(tensor.shape))
     network.eval()

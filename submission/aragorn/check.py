@@ -162,7 +162,8 @@ def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -
     issues = _catch(lambda: validate_collection(collection, len(documents), min_words))
     if min_words and not issues:
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
-        report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
+        rule = f"; the others have premises of fewer than {min_words} words"
+        report.add_note(summary + (rule if len(collection) < len(documents) else ""))
     elif not issues:
         empty_count = sum(not premise.strip() for premise in documents["premise"])
         report.add_note(

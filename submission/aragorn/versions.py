@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from aragorn import __version__
-from aragorn.paths import PACKAGE_DIR
+from aragorn.paths import PACKAGE_DIR, STOP_WORDS_FILE
 
 
 def describe_versions(*sources: ModuleType | type, libraries: Iterable[str] = ()) -> str:
@@ -40,9 +40,9 @@ def get_library_version(name: str) -> str:
 
 @cache
 def hash_package() -> str:
-    """Return the hash of this package's modules, equal for runs of a directory and all nodes."""
+    """Return the hash of modules and stop words, equal for runs of a directory and all nodes."""
     state = hashlib.sha256(__version__.encode())
-    for file in sorted(PACKAGE_DIR.rglob("*.py")):
+    for file in sorted([*PACKAGE_DIR.rglob("*.py"), STOP_WORDS_FILE]):
         state.update(f"\n{file.relative_to(PACKAGE_DIR).as_posix()}\n".encode())
         state.update(file.read_bytes())
     return state.hexdigest()

@@ -16,7 +16,7 @@ from aragorn.text.porter import stem
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1  # of index terms, stems and stop words
+VERSION = 1  # of index terms and stems
 
 Fields = Literal["conclusion premise", "premise"]
 Stemmer = Literal["porter", "none"]

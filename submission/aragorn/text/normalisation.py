@@ -14,7 +14,7 @@ from aragorn.paths import STOP_WORDS_FILE
 if TYPE_CHECKING:
     import inflect
 
-VERSION = 1  # of normalised texts
+VERSION = 1  # of normalised texts and stop words
 
 JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 

@@ -180,7 +180,8 @@ def format_plan(
         totals.append(f"about {_format_duration(sum(remaining))} of computing")
     if 0 in remaining:
         totals.append(f"{pluralise(remaining.count(0), 'step')} of unknown duration")
-    return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}", ""])
+    note = " (steps not yet measured here: of the shipped recipes on the excerpt)" if totals else ""
+    return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}{note}", ""])
 
 
 def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:

@@ -77,6 +77,13 @@ def update_readmes(
     for name, (file, format_section) in SECTIONS.items():
         source = checkpoints if name == "commands" else results
         replace_section(root / file, name, format_section(source))
+    for file in dict.fromkeys(file for file, _ in SECTIONS.values()):
+        names = re.findall(
+            r"<!-- ([\w-]+): generated -->", (root / file).read_text(encoding="utf-8")
+        )
+        if unknown_names := [name for name in names if name not in SECTIONS]:
+            fix = "add it to SECTIONS in aragorn_training/report/sections.py"
+            raise InputError(f"{root / file}: unknown section {', '.join(unknown_names)}; {fix}")
 
 
 def replace_section(readme: Path, name: str, content: str) -> None:
