@@ -71,7 +71,9 @@ class Dataset:
         self.ranking_file = self._run_file or self.rerank_file
         reranking = f"re-ranking the documents of {self.ranking_file}"
         mode = reranking if self.ranking_file else "each system retrieves from the collection"
-        self.description = f"{self.format_name}; {mode}{self._describe_ignored(inputs)}"
+        n_topic_files = len(self.topic_files)
+        merged = f"; topics of {n_topic_files} files together" if n_topic_files > 1 else ""
+        self.description = f"{self.format_name}; {mode}{merged}{self._describe_ignored(inputs)}"
 
     def _find_files(self, inputs: Inputs, has_topics: bool) -> None:
         names = [QUERIES_FILE, RERANK_FILE, *DOCUMENTS_FILES]

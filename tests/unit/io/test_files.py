@@ -210,6 +210,7 @@ def test_topic_files_of_two_years_may_have_the_same_name(tmp_path):
     (tmp_path / "2020" / "idebate.jsonl").write_text("")
     dataset = Dataset(tmp_path / "2020", tmp_path / "2021" / "topics.xml")
     assert dataset.topics["qid"].tolist() == ["1", "51"]
+    assert dataset.description.endswith("; topics of 2 files together")
     assert [*dataset.file_hashes] == ["topics.xml", "topics.xml (2)", "idebate.jsonl"]
 
 
