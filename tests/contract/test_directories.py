@@ -216,3 +216,13 @@ def test_full_cache_is_resumed(rank, output, tmp_path, small_disk):
     assert (codes[0], codes[1], codes[-1]) == (5, 5, 0)
     assert rank("-o", str(tmp_path / "whole"))[0] == 0
     assert read_files(output) == read_files(tmp_path / "whole")
+
+
+def test_causes_of_unwritable_directories_are_named(rank, output):
+    output.symlink_to("nowhere")
+    code, text = rank()
+    assert (code, "not a writable directory (a link without a target)" in text) == (5, True)
+    output.unlink()
+    (output / "aragorn-bm25.txt").mkdir(parents=True)
+    code, text = rank("--overwrite")
+    assert (code, f"{output}/aragorn-bm25.txt: cannot be written" in text) == (5, True)

@@ -37,15 +37,16 @@ def create_directory(directory: Path) -> None:
 
 
 def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
-    return OutputError(
-        f"{directory}: not a writable directory ({error.strerror}); choose another directory"
-    )
+    is_dangling = os.path.lexists(directory) and not os.path.exists(directory)  # noqa: PTH110 long names
+    cause = "a link without a target" if is_dangling else error.strerror
+    return OutputError(f"{directory}: not a writable directory ({cause}); choose another directory")
 
 
 def build_unwritable_error(path: Path, error: OSError) -> OutputError:
     fix = "free disk space or choose" if error.errno in SPACE_ERRORS else "choose"
     return OutputError(
-        f"{path}: cannot be written ({error.strerror or error}); {fix} another directory"
+        f"{error.filename2 or path}: cannot be written ({error.strerror or error}); {fix} another "
+        "directory"
     )
 
 
