@@ -56,13 +56,15 @@ print_file_settings() {
 import ast, os, re, shlex, subprocess, sys
 
 NAMES = "INDEX|FIND_LINKS|CERT|PROXY|TRUSTED_HOST|KEYRING|TIMEOUT|RETRIES|CACHE_DIR"
-pip = subprocess.run([sys.executable, "-I", "-m", "pip", "config", "list"], stdout=subprocess.PIPE, text=True)
+command = [sys.executable, "-I", "-m", "pip", "config", "list"]
+environment = os.environ | {"PIP_QUIET": "0", "PIP_VERBOSE": "0"}  # or else it prints less or more than the settings
+pip = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
 if pip.returncode:
     sys.exit(pip.returncode)
 for section in ("global.", "install."):  # the last one that has a setting determines it
     for key, value in (line.split("=", 1) for line in pip.stdout.splitlines()):
         name = "PIP_" + key.removeprefix(section).replace("-", "_").upper()
-        if key.startswith(section) and re.search(NAMES, name) and name not in os.environ:
+        if key.startswith(section) and re.search(NAMES, name) and not os.environ.get(name):
             print(f"export {name}={shlex.quote(str(ast.literal_eval(value)))}")
 END
 }

@@ -142,7 +142,8 @@ def list_entries(directory: Path) -> list[Entry]:
 
 
 def prune(directory: Path, max_age: float) -> list[Entry]:
-    """Remove and return the results not used for `max_age` seconds that have intact files."""
+    """Remove and return the results not used for `max_age` seconds that have intact files; raise
+    OutputError if the directory is in use."""
     with lock_directory(directory):
         unused_entries = [
             entry

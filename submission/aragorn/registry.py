@@ -17,7 +17,8 @@ def list_module_names(package_path: Iterable[str]) -> list[str]:
 
 
 def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in a module; raise UsageError for an unknown `kind` of name."""
+    """Return the subclass of `base` in a module; raise UsageError, with the noun `kind`,
+    if there is none."""
     names = list_module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")

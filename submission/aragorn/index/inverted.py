@@ -83,7 +83,8 @@ def _map_file(file: Path, dtype: type[np.generic]) -> np.ndarray:
 
 
 def write_matrix(directory: Path, name: str, blocks: Iterable[csr_array]) -> int:
-    """Write blocks of consecutive rows, of ever more columns, as one matrix; count its columns."""
+    """Write blocks of consecutive rows, of ever more columns, as one matrix; return its number
+    of columns."""
     starts = [np.zeros(1, np.int64)]
     n_entries = 0
     n_columns = 0
@@ -120,7 +121,8 @@ def read_blocks(
 def transpose_matrix(
     directory: Path, name: str, dtype: type[np.generic], n_columns: int
 ) -> csr_array:
-    """Transpose a matrix of `write_matrix` block by block, as scipy needs twice the memory."""
+    """Transpose a matrix of `write_matrix` block by block, because scipy needs twice the memory for
+    all rows at once."""
     sizes = np.zeros(n_columns, np.int64)
     for block in read_blocks(directory, name, dtype, n_columns):
         sizes += np.bincount(block.indices, minlength=n_columns)

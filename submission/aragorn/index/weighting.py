@@ -29,7 +29,7 @@ def bm25(tf: Array, dl: Array, mean_dl: float, idf: Array, k1: float, b: float) 
 
 
 class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unknown_fields=True):
-    """BM25 as implemented in Terrier."""
+    """BM25 (Robertson, Zaragoza, FnTIR 2009) as implemented in Terrier."""
 
     k1: NonNegative = 1.2
     b: Share = 0.75

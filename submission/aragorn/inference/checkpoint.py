@@ -100,7 +100,7 @@ CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 class StoredWeightsMode(TorchFunctionMode):
     """A mode in which networks are built for stored weights: without initial weights, because
-    drawing BERT's is slow, and without tensors that are larger than any stored one."""
+    drawing BERT's is slow, and without empty or zero tensors larger than any stored one."""
 
     def __init__(self, max_size: int) -> None:
         """Refuse tensors with more than `max_size` elements; raise ValueError for the first."""
@@ -113,7 +113,8 @@ class StoredWeightsMode(TorchFunctionMode):
         if getattr(function, "__module__", None) == nn.init.__name__:
             return kwargs["tensor"]
         if function in (torch.empty, torch.zeros):
-            shape = args if isinstance(args[0], int) else args[0]
+            size, *_ = args or (kwargs["size"],)
+            shape = args if isinstance(size, int) else size
             if math.prod(shape) > self.max_size:
                 raise ValueError(
                     f"{CONFIG} describes a tensor of shape {tuple(shape)}, which {WEIGHTS_FILE} "

@@ -57,7 +57,8 @@ def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.n
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of at most `max_tokens` with padding, longest first."""
+    """Group row numbers into batches of at most `max_tokens` with padding, or a single longer text;
+    longest first."""
     order = np.argsort(-np.asarray(lengths), kind="stable")
     batches = []
     while len(order):

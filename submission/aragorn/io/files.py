@@ -263,9 +263,11 @@ def build_record_error(
     file: Path, location: str, data: bytes | msgspec.Raw, error: Exception, expected: str
 ) -> InputError:
     text = bytes(data).strip()
-    if text == b"{" or text.startswith(b"["):
-        reason = "a JSON array" if len(text) > 1 else "a JSON value over several lines"
-        fix = f"{expected}; write one object per line, for example by `jq --compact-output`"
+    if location.startswith("line") and (text == b"{" or text.startswith(b"[")):
+        is_array = len(text) > 1
+        reason = "a JSON array" if is_array else "a JSON value over several lines"
+        command = f"jq --compact-output{' .[]' if is_array else ''}"
+        fix = f"{expected}; write one object per line, for example by `{command}`"
         return InputError(file, location, reason, fix)
     if isinstance(error, msgspec.ValidationError):
         hint = describe_text(bytes(data)[:START_SIZE], "JSON")

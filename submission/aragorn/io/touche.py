@@ -59,7 +59,7 @@ EXPECTED_CORPUS = (
 # arguments of `Inputs.require`
 TOPICS = ("topics", f"expected a file named {TOPIC_FILES} (optionally .gz)", TOPIC_FILES)
 CORPUS = ("corpus", EXPECTED_CORPUS, *PORTAL_FILES, *ARGS_ME_FILES)
-STANCES = ("PRO", "CON")
+STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = (
     'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or '
@@ -91,16 +91,16 @@ class Argument(msgspec.Struct, gc=False):
 
 
 class PremiseWithStance(Premise, gc=False):
-    """Premise with its stance; of any type, so that reading does not fail."""
+    """Premise with its stance; undecoded, so that reading does not fail."""
 
-    stance: Any = None
+    stance: Raw = Raw()
 
 
 class ArgumentWithContext(Argument, gc=False):
-    """Argument with its stance, and its context undecoded, so that reading does not fail."""
+    """Argument with its stance and context; undecoded, so that reading does not fail."""
 
     premises: tuple[PremiseWithStance, ...] | UnsetType = UNSET
-    stance: Any = None
+    stance: Raw = Raw()
     context: Raw = Raw()
 
 
@@ -346,9 +346,8 @@ def iter_batches(file: Path) -> Iterator[pd.DataFrame]:
 
 def _get_stance(argument: ArgumentWithContext) -> str:
     """Return the stance that all premises share, or that of the argument; "" if there is none."""
-    stance, *others = [premise.stance for premise in argument.premises or (argument,)]
-    is_shared = stance in STANCES and all(other == stance for other in others)
-    return str(stance) if is_shared else ""
+    stances = {bytes(premise.stance) for premise in argument.premises or (argument,)}
+    return STANCES.get(stances.pop(), "") if len(stances) == 1 else ""
 
 
 def _get_domain(argument: ArgumentWithContext) -> str:

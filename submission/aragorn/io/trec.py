@@ -14,6 +14,10 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
 INFORMATION_SEPARATORS = "\x1c\x1d\x1e\x1f"  # whitespace for str.split, but not for isspace
 FIELD = re.compile(r"[^ \t\v\f]+")
+# names of fields in headers
+HEADER = re.compile(
+    r"(q|query|topic|doc|corpus)([-_]?(id|no))?|rel\w*|grade|rank|score|tag|run", re.I
+)
 INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 
 
@@ -67,13 +71,13 @@ def recognise_format(line: TrecLine) -> str:
     """Return a hint at the format of a file from its first invalid line; "" if there is none."""
     if hint := describe_text(line.text.encode()):
         return f"{hint} to lines of fields separated by spaces, without header"
-    if line.line_number == 1 and not any(map(_is_value, line.fields)):
+    # headers may have a 0 in field 2
+    has_numbers = any(
+        parse_float(field) is not None for field in (*line.fields[:1], *line.fields[2:])
+    )
+    if line.line_number == 1 and not has_numbers and any(map(HEADER.fullmatch, line.fields)):
         return "; this is a header: delete the line"
     return ""
-
-
-def _is_value(field: str) -> bool:
-    return field != "0" and parse_float(field) is not None  # headers may have a 0 in field 2
 
 
 def describe_field_count(

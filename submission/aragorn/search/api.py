@@ -144,7 +144,8 @@ class LoadedSystem:
 def load_system(
     name: str, checkpoints: str | PathLike[str] = CHECKPOINT_DIR, device: str = "auto"
 ) -> LoadedSystem:
-    """Load a system by name, its checkpoints on first use; raise UsageError if it is unknown."""
+    """Load a system by name, its checkpoints on first use; raise UsageError if name or
+    device is invalid."""
     return LoadedSystem(
         get_system(name), CheckpointStore(Path(checkpoints).absolute()), choose_device(device)
     )

@@ -60,7 +60,7 @@ class _RecentQuery:
 
 
 class Searcher:
-    """Search engine over a collection for any threads; neural scores are within 1e-5 of `rank`."""
+    """Search engine over a collection for any number of threads; neural scores are within 1e-5 of `rank`."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -115,7 +115,7 @@ class Searcher:
         return SearchResults(query, results, time.monotonic() - start)
 
     def _prepare_thread(self, stages: Iterable[Stage]) -> None:
-        """Set this thread's count for torch, as scores must not depend on other threads."""
+        """Set torch's thread count in this thread, as scores must not depend on other threads."""
         components = [component for stage in stages for component in iter_components(stage)]
         if any("torch" in component.libraries for component in components):
             from aragorn.inference.device import THREAD_COUNT, set_thread_count

@@ -88,7 +88,7 @@ def _describe_owner(file: Path, pattern: bytes) -> str:
 
 
 def replace_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file that the user did not name atomically; a link or device is replaced."""
+    """Atomically write a file that the user did not name; a link or device is replaced."""
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
         _replace_file(file, data)

@@ -1,7 +1,7 @@
 """Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`.
 
-The modules imported here import pandas and torch in the functions that need them: `systems` and
-the options of commands take a third of a second.
+The modules imported here import pandas and torch in the functions that need them: listing
+systems and parsing options take a third of a second.
 """
 
 import re

@@ -206,7 +206,7 @@ class DensePremiseStage(DenseStage):
         return self._index_texts(collection.session, NamedTexts(docnos, load, "premise"))
 
     def is_indexed(self, collection: Collection) -> bool:
-        """Return whether a sample of premises has vectors; may load no network."""
+        """Return whether a sample of premises has vectors; load no network if there are none."""
         if not collection.session.cache.has(self._store_name):
             return False
         docnos = collection.documents.searchable_docnos

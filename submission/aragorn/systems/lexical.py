@@ -30,7 +30,7 @@ from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
-from aragorn.text import index_terms
+from aragorn.text import index_terms, normalisation
 from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class TermIndexArtifact(Artifact[TermIndex]):
         return "terms" if self.enrichment is None else f"terms-{self.enrichment.checkpoint}"
 
     def describe(self, session: Session) -> str:
-        versions = describe_versions(index_terms, inverted, lexical, libraries=["numpy", "scipy"])
+        sources = (index_terms, normalisation, inverted, lexical)
+        versions = describe_versions(*sources, libraries=["numpy", "scipy"])
         terms = "" if self.enrichment is None else self.enrichment.describe_results(session)
         return f"{versions} {self.settings!r} {terms}"
 
@@ -79,7 +80,7 @@ class LexicalStage(Stage):
 
     version = 1
     family = "lexical"
-    sources = (index_terms, inverted, lexical, weighting)
+    sources = (index_terms, normalisation, inverted, lexical, weighting)
     parameters_type = LexicalParameters
     checkpoint: str
     enrichment: Enrichment | None = None

@@ -93,6 +93,7 @@ RUN_FORMATS = {  # first lines of a file that is no run; part of the message
     "header": ("qid Q0 docno rank score tag\n1 Q0 a 1 2 t\n", "line 1: invalid rank 'rank'; expected an integer of at"),
     "header of four fields": ("query docno rank score\n", "line 1: 4 fields; expected 6: {}; this is a header"),
     "YAML list": ("- qid: 1\n", "line 1: 3 fields; expected 6: {}; this is YAML: convert it to lines"),
+    "three ids": ("q1 0 d1\n", "line 1: 3 fields; expected 6: {}"),
     "no header": ("1 Q0 a 2.5 t\n", "line 1: 5 fields; expected 6: {}"),
 }  # fmt: skip
 
@@ -107,7 +108,7 @@ def test_other_formats_than_a_run_are_recognised(name, tmp_path):
     assert message.format("`qid Q0 docno rank score tag`") in str(error.value)
     kinds = [kind for kind in ("CSV", "JSON", "XML", "YAML", "separated by |", "header")
              if f"; this is {kind}" in str(error.value) or f"; this is a {kind}" in str(error.value)]  # fmt: skip
-    assert kinds == [] if name == "no header" else kinds[0] in name
+    assert kinds == [] if name in ("no header", "three ids") else kinds[0] in name
 
 
 OTHER_FORMATS = {  # first bytes; description and remedy

@@ -54,6 +54,7 @@ def test_grade_out_of_range_is_no_sign_of_another_format(tmp_path):
 OTHER_FORMATS = {  # first line of a file that is no qrels; message
     "1, 0, a, 2": "commas between the fields; expected `topic 0 docno grade`; this is CSV",
     "qid 0 docno rel": "invalid grade 'rel'; expected a number .*; this is a header: delete the line",
+    "q1 0 d1": "3 fields; expected 4[^;]*; in BEIR qrels, insert 0 as second field and remove the header$",
     "1 0 docno rel": "invalid grade 'rel'; expected a number [^;]* in absolute value$",
 }
 
