@@ -133,6 +133,7 @@ def test_generated_sections_are_up_to_date(tmp_path):
 
 
 @pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),
+                                                        ("<!-- mine: generated -->\n", RESULTS, "unknown section mine; add it"),
                                                         ("", Path("absent"), "cannot read results")])  # fmt: skip
 def test_readmes_without_marks_or_results_are_refused(best, results, message, tmp_path):
     (tmp_path / SECTIONS["best"][0]).write_text(best)

@@ -66,6 +66,16 @@ def test_names_keep_dots_and_escape_bytes(text, name, tmp_path, monkeypatch):
     assert options.parse_named_path(text)[0] == name
 
 
+@pytest.mark.parametrize("table_format", ["table", "csv", "json", "latex", "markdown"])
+def test_tables_show_no_control_character(table_format, tmp_path, capsys):
+    write_files(tmp_path / "in", {"t\x1b[31m\n.txt": "1 Q0 a 1 2 t\n", "q": "1 0 a 1\n"})
+    command = ["evaluate", f"{tmp_path}/in/t\x1b[31m\n.txt", "--qrels", f"{tmp_path}/in/q"]
+    assert main([*command, "--format", table_format]) == 0
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert "[31m" in output
+
+
 def test_undecodable_names_are_written_escaped(tmp_path, capsys, caplog):
     caplog.set_level("CRITICAL")  # pytest-xdist cannot transfer a log with undecodable names
     run = "".join(f"1 Q0 {docno} {rank} {9 - rank} t\n" for rank, docno in enumerate("abcd", 1))

@@ -51,7 +51,13 @@ def parse_measure(name: str) -> str:
 
 
 def _require_provider(measure: ir_measures.Measure) -> None:
-    """Raise UsageError if a measure lacks parameters or the package that computes it."""
+    """Raise UsageError if parameters of a measure are missing or invalid, or the package that
+    computes it is."""
+    for parameter in ("cutoff", "rel"):
+        value = measure.params.get(parameter, 1)
+        if isinstance(value, int) and not 1 <= value <= MAX_GRADE:
+            expected = f"expected an integer from 1 to {MAX_GRADE:,}"
+            raise UsageError(f"measure {measure}: invalid {parameter} {value}; {expected}")
     providers = ir_measures.DefaultPipeline.providers
     try:
         matching = [provider for provider in providers if provider.supports(measure)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import InputError, UsageError, suggest
+from aragorn.errors import InputError, UsageError, pluralise, suggest
 from aragorn.storage.atomic_files import create_directory, read_regular, write_atomic
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
@@ -33,7 +33,10 @@ STYLES = {
     "markdown": ("**{}**", "{}", "▲", "▼"),
     "latex": (r"\textbf{{{}}}", "{}", r"$\blacktriangle$", r"$\blacktriangledown$"),
 }
-LATEX_ESCAPES = str.maketrans({character: f"\\{character}" for character in "_%&#$"})
+LATEX_ESCAPES = str.maketrans(
+    {character: f"\\{character}" for character in "_%&#${}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
 SIGNIFICANCE_START = b"qrels,measure,run,"  # of significance.csv
 
 
@@ -132,7 +135,7 @@ def format_evaluation(
     sections = []
     for qrels, rows in table.groupby("qrels", sort=False):
         cells = _build_cells(rows.copy(), measures, STYLES[format_name])
-        title = f"{qrels}, {rows['n_topics'].max()} topics"
+        title = f"{qrels}, {pluralise(int(rows['n_topics'].max()), 'topic')}"
         if format_name == "latex":
             title = f"% {title}; packages: booktabs, amssymb"
         sections.append(f"{title}\n{_render(cells, format_name)}")
@@ -206,12 +209,14 @@ def write_csv_text(file: Path, text: str, n_fixed: int = 3) -> None:
 
 
 def read_previous_rows(file: Path, column: str) -> pd.DataFrame:
-    """Read a CSV file with a `column` as texts; no file, no rows."""
+    """Read a CSV file with a `column` as texts; no file, no rows. Raises InputError for another
+    file."""
     if not file.exists():
         return pd.DataFrame(columns=[column])
     try:
         table = pd.read_csv(BytesIO(read_regular(file)), dtype=str, keep_default_na=False)
-        return table.set_index(column, drop=False)  # KeyError if it lacks the column
+        table[column]  # KeyError if the column is missing
+        return table
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{file}: not a table of this study ({error!r}); choose another --output"
@@ -224,7 +229,8 @@ def merge_rows(
     """Return new rows, rounded, and the previous rows of other names in `column`, as CSV text with
     the names in the given order."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
-    kept_rows = previous_rows[~previous_rows[column].isin(table[column])]
+    is_kept = ~previous_rows[column].isin(table[column])
+    kept_rows = previous_rows[is_kept].reset_index(drop=True)
     rows = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), kept_rows])
     positions = {name: position for position, name in enumerate(order)}
     rows = rows.sort_values(column, key=lambda names: names.map(positions), kind="stable")

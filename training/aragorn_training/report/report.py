@@ -68,7 +68,7 @@ def write_report(
 
     Runs lose the documents that systems do not retrieve from the dataset, and judgments those that
     it lacks; the first qrels order the systems. Networks of `checkpoints` have learning curves. The
-    others are tested against the `baseline` (None: the system of run.txt).
+    other systems are tested against the `baseline` (None: the system of run.txt).
 
     Raises:
         InputError: If a file is malformed or missing, the runs are on another input, or no topic is

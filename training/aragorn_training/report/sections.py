@@ -75,15 +75,16 @@ def update_readmes(
     """Update all generated sections of the READMEs below `root`; raise InputError if results are
     missing or malformed, or a section marker is missing."""
     for name, (file, format_section) in SECTIONS.items():
+        _require_known_sections(root / file)
         source = checkpoints if name == "commands" else results
         replace_section(root / file, name, format_section(source))
-    for file in dict.fromkeys(file for file, _ in SECTIONS.values()):
-        names = re.findall(
-            r"<!-- ([\w-]+): generated -->", (root / file).read_text(encoding="utf-8")
-        )
-        if unknown_names := [name for name in names if name not in SECTIONS]:
-            fix = "add it to SECTIONS in aragorn_training/report/sections.py"
-            raise InputError(f"{root / file}: unknown section {', '.join(unknown_names)}; {fix}")
+
+
+def _require_known_sections(readme: Path) -> None:
+    names = re.findall(r"<!-- ([\w-]+): generated -->", readme.read_text(encoding="utf-8"))
+    if unknown_names := [name for name in names if name not in SECTIONS]:
+        fix = "add it to SECTIONS in aragorn_training/report/sections.py"
+        raise InputError(f"{readme}: unknown section {', '.join(unknown_names)}; {fix}")
 
 
 def replace_section(readme: Path, name: str, content: str) -> None:

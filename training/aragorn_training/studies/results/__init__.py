@@ -14,6 +14,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.options import option, parse_path
 from aragorn.storage.archives import hash_input_files
+from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.systems.catalogue import SYSTEMS, get_system
 from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.evaluation import tables
@@ -27,7 +28,7 @@ from aragorn_training.options import (
     StudyOptions,
     output_option,
 )
-from aragorn_training.report.results import find_fitted
+from aragorn_training.report.results import find_fitted, list_checkpoints
 from aragorn_training.report.sections import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
 from aragorn_training.studies.results.nested import N_PARTITIONS, NestedTuning
 from aragorn_training.tuning.grid import load_judged_topics
@@ -222,7 +223,10 @@ def find_system_run(directory: Path, system: str) -> Path:
 
 
 def require_held_out(system: str, qrels: Path, checkpoints: Path) -> None:
-    """Raise InputError if the provenance of one of a system's checkpoints contains the qrels."""
+    """Raise InputError if the provenance of one of a system's checkpoints contains the qrels;
+    CheckpointError if it has none."""
+    for name in list_checkpoints(system):
+        read_provenance(checkpoints / name)  # must exist
     if file := find_fitted(system, hash_input_files([qrels]).values(), checkpoints):
         raise InputError(
             f"{file}: contains {qrels.name}, so {system} is not held-out; use the qrels of another "
