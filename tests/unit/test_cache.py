@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, open_cache
+from aragorn.cache import CHECKSUMS_FILE, Cache, Parts, list_entries, open_cache
 from aragorn.errors import OutputError
 from aragorn.storage.locks import lock_file
 
@@ -217,6 +217,18 @@ def test_users_share_a_directory(tmp_path):
             Cache(ours).parts("parts", "key").write("new", b"x")
 
     assert run_as_user(build_in_foreign_directory) == 0
+    ours.chmod(0o711)  # can be entered, but not read
+
+    def use_unreadable_directory():
+        with (
+            pytest.raises(OutputError, match=r"not a writable directory .Permission denied"),
+            open_cache(ours, ours),
+        ):
+            pass
+        with pytest.raises(OutputError, match=r"cannot be read .Permission denied"):
+            list_entries(ours)
+
+    assert run_as_user(use_unreadable_directory) == 0
 
 
 def check_contents(directory, n_builds, key="key"):
