@@ -142,7 +142,7 @@ def test_vectors_are_read_from_files(file_format, work_dir, tmp_path):
     assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0
 
 
-UNSUITABLE = [("4 5 6", "vectors have 3 dimensions, expected 300")]
+UNSUITABLE = [("4 5 6", "vectors have 3 dimensions, expected 300; pass --dimensions 3\n")]
 UNSUITABLE += [("4 five 6", "not a word2vec or GloVe file")]
 
 
@@ -245,6 +245,8 @@ def test_scores_are_those_of_the_teachers_ranking(
     rows = table[table["topic"] == title]
     # half of the rows are the top ranks
     assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()
+    ranks = ranking.reset_index(drop=True).reset_index().set_index("docno")["index"]
+    assert ranks[rows["docno"]].max() >= 8
     scores = ranking.set_index("docno")["score"]
     assert rows["score"].tolist() == scores[rows["docno"]].tolist()
     documents = retrieval.collection.documents.read_texts(set(table["docno"]))

@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from aragorn.errors import InputError
 from aragorn.paths import PROJECT_DIR
 from aragorn_training import options
 from aragorn_training.__main__ import main
 from aragorn_training.commands.study import list_studies
+from aragorn_training.data.word_vectors import check_vectors
 from tests.conftest import assert_runs, make_argument
 from tests.contract.input_files import write_files
 
@@ -34,6 +37,8 @@ def run_until_exit(command, code, capsys):
 
 @pytest.mark.parametrize(("command", "message"), [
     (["fit", "deepct", "--work-dir", "work"], "prepare passages -i INPUT --work-dir work --exclude-qrels FILE`"),
+    (["fit", "vanilla_bert_distilled", "--work-dir", "work"],
+     "prepare distillation -i INPUT --work-dir work` or `aragorn-training prepare labels -i INPUT --work-dir work`"),
     (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
     (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),
     (["tune", "tfr_bert", *QRELS], "no --work-dir; add the directory prepared by `prepare quality`"),
@@ -45,6 +50,12 @@ def test_missing_inputs_are_named(command, message, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert main(command) == (3 if command[0] == "fit" else 2)
     assert message in capsys.readouterr().err
+
+
+def test_the_command_for_missing_vectors_is_complete(tmp_path):
+    message = "prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"
+    with pytest.raises(InputError, match=message):
+        check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
 @pytest.mark.parametrize("name", list_studies())

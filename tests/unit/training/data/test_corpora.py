@@ -19,6 +19,7 @@ from aragorn_training.data.corpora import (
     format_judged_credit,
 )
 from tests.conftest import make_argument
+from tests.contract.input_files import tirex, write_files
 
 
 def write_corpus(directory, count, mismatches=0):
@@ -56,3 +57,8 @@ def test_credits_name_publisher_and_licence(tmp_path):
     assert format_judged_credit(corpus) == "own arguments (licence not stated) and judgments"
     expected = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
     assert format_judged_credit(ARGS_ME) == expected
+
+
+def test_tirex_data_sets_have_the_name_of_their_directory(tmp_path):
+    dataset = Dataset(write_files(tmp_path / "zoos", tirex()))
+    assert describe_dataset(dataset) == {"data": "zoos", "licence": "not stated"}

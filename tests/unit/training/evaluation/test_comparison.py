@@ -109,3 +109,11 @@ def test_directories_are_compared_by_system(tmp_path, capsys):
     ):
         assert main(["compare", *flags]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_runs_without_a_system_are_compared_by_file_name(tmp_path, capsys):
+    for name in ("x", "y"):
+        write_runs(tmp_path / name, a="abc")
+        (tmp_path / name / "t-a.txt").rename(tmp_path / name / "run.txt")
+    assert main(["compare", str(tmp_path / "x"), str(tmp_path / "y")]) == 0
+    assert capsys.readouterr().out == "run  equal bytes\n"

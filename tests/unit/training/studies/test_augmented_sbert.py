@@ -5,6 +5,8 @@ from functools import partialmethod
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
+import torch
 from msgspec.structs import astuple
 
 from aragorn.cache import Cache
@@ -12,7 +14,7 @@ from aragorn.errors import TrainingError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from aragorn_training.sbert.networks import TrainingConfig, score_pairs
+from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from aragorn_training.studies.augmented_sbert import metrics, trial
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
@@ -24,7 +26,7 @@ from aragorn_training.studies.augmented_sbert.trial import (
     TrialResult,
     summarise,
 )
-from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS
+from aragorn_training.studies.augmented_sbert_sweeps import PARTIAL, SWEEPS, build_cell
 from tests.conftest import argv
 from tests.unit.training.conftest import write_bws, write_mrpc
 
@@ -142,6 +144,14 @@ def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial, tmp_path, 
     assert adapted["label"].tolist() == labels.tolist()
 
 
+def test_teachers_may_start_from_another_encoder(make_trial, encoder, other_encoder):
+    bws = make_trial("bws_cross", other_encoder)
+    for training, initial in ((TEACHER, other_encoder), (STUDENT, encoder)):
+        weights = safetensors.torch.load_file(initial / "model.safetensors")
+        last = get_encoder(bws.build_initial_network(training)).encoder.layer[-1]
+        assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
+
+
 def build_gold(is_binary):
     labels = [1.0, 0.0, 1.0, 1.0, 0.0] if is_binary else [0.2, 0.4, 0.6, 0.8, 1.0]
     second = ["a b", "a c", "d e", "b A", "a"]
@@ -229,3 +239,16 @@ def test_sweeps_share_gold_networks_and_keep_other_rows(run, tmp_path, monkeypat
     assert partial["test"].isna().all()
     assert len([*tmp_path.glob("sweeps/cross_encoder-*")]) == 1  # of both values of k
     assert not [*tmp_path.glob("sweeps/seeds-*")]
+
+
+def test_cells_of_sweeps_differ_in_one_setting():
+    settings = Settings(seed=3)
+    cells = {
+        name: build_cell(sweep, "bws_in", sweep.networks[0], 1, 7, settings)
+        for name, sweep in SWEEPS.items()
+    }
+    assert cells["semantic_k"].settings == Settings(seed=3, k=7, silver_ratio=1e6)
+    assert cells["kde_ratio"].settings == Settings(seed=3, random_ratio=7, silver_ratio=1e6)
+    assert cells["single_seed"].settings == Settings(seed=3, n_seeds=7)
+    assert cells["gold_pairs"] == Cell("bws_in", "cross_encoder", 1, settings, gold_pairs=7)
+    assert cells["step_fraction"] == Cell("bws_in", "bi_encoder", 1, settings, fraction=7)

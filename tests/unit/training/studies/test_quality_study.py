@@ -19,6 +19,7 @@ from aragorn_training.studies.argument_quality.protocol import (
     SETTINGS,
     Setting,
     SettingRunner,
+    list_cells,
 )
 from aragorn_training.studies.argument_quality.table import MEASURES, _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
@@ -80,6 +81,19 @@ def test_settings_split_no_debate(name, tables):
     is_tested = setting.n_folds > 1 or runner.table["data"].isin(setting.test_data)
     assert (tested == is_tested).all()
     assert "webis" not in setting.train_data
+
+
+def test_cells_are_ordered_by_seed():
+    cells = list_cells(list(SETTINGS), HINGE_RECIPE, 3)
+    assert [cell.seed for cell in cells] == sorted(cell.seed for cell in cells)
+    assert len(set(cells)) == len(cells)
+    counts = pd.Series([(cell.setting, cell.network) for cell in cells]).value_counts()
+    for name in ("ukp", "ibm"):
+        assert {loss: counts[name, loss] for loss in LOSSES} == dict.fromkeys(LOSSES, 4 * 3)
+    assert {name: counts[name, "hinge"] for name in SETTINGS if name not in ("ukp", "ibm")} == {
+        "ukp_16_folds": 16, "ukp_32_folds": 32, "ukp_transfer": 3, "ibm_transfer": 3, "ukp+ibm_to_webis": 3,
+    }  # fmt: skip
+    assert counts["ukp+ibm_to_webis", "hinge (argument only)"] == 3
 
 
 def test_scores_of_the_test_folds_are_combined(tables):

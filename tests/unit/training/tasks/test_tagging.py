@@ -1,5 +1,6 @@
 """Tests of sequence tagging and of the language model that initialises the tagger."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -11,6 +12,7 @@ from aragorn_training.data.datasets.argument_components import TaggedDocument
 from aragorn_training.data.tagged_documents import Split
 from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from aragorn_training.fitting.language_model import LanguageModel
+from aragorn_training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 from aragorn_training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
@@ -132,3 +134,10 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy():
     )
     expected = functional.cross_entropy(model.score_words(predicted), targets).item()
     assert loss.item() == pytest.approx(expected, abs=0.02)
+
+
+def test_passages_of_one_word_have_no_loss():
+    spec = LanguageModelSpec()
+    task = LanguageModelTask(PASSAGES[2:], PASSAGES, spec, len(MODEL_READER.vocabulary))
+    # a single word has no context
+    assert task.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0
