@@ -105,12 +105,13 @@ class InsufficientMemoryError(SubmissionError):
     exit_code = 9
 
 
-def raise_failures(errors: Mapping[str, Exception], n_systems: int, rest: str) -> None:
-    """Raise the first error if all systems failed, SystemsFailedError with `rest` if some did."""
+def raise_failures(errors: Mapping[str, Exception], n_systems: int, outcome: str) -> None:
+    """Raise the first error if all systems failed, SystemsFailedError if some did,
+    with the `outcome` of the others."""
     if errors and len(errors) == n_systems:
         raise next(iter(errors.values()))
     if errors:
-        raise SystemsFailedError(f"systems failed: {', '.join(errors)}{rest}")
+        raise SystemsFailedError(f"systems failed: {', '.join(errors)}{outcome}")
 
 
 class CheckFailedError(SubmissionError):

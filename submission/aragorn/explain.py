@@ -65,9 +65,9 @@ def format_scores(
             f"{label} {docno}: {conclusion}",
             *([f"{absence}: no run contains it"] if absence else []),
         ]
-    first, *others = explanations
+    first, *second = explanations
     blocks = (
-        _format_comparison(first, *others) if others else _format_explanation(first, use_colour)
+        _format_comparison(first, *second) if second else _format_explanation(first, use_colour)
     )
     texts = ["\n".join(block) for block in [[*map(sanitise, header)], *blocks] if block]
     return "\n\n".join(texts) + "\n"

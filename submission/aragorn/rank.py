@@ -197,6 +197,6 @@ class RunWriter:
 def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
     """Log the number of runs; raise the first error if all failed, else SystemsFailedError."""
     errors = {outcome.system.name: outcome.error for outcome in outcomes if outcome.error}
-    rest = f" (see the errors above); the other runs are in {output_dir}"
-    raise_failures(errors, len(outcomes), rest)
+    message = f" (see the errors above); the other runs are in {output_dir}"
+    raise_failures(errors, len(outcomes), message)
     log.info("%s in %s", pluralise(len(outcomes), "run"), output_dir)

@@ -41,8 +41,8 @@ def search(options: QueryOptions) -> None:
         elif options.query is not None:
             results = _search_and_print(options, searcher, systems, options.query).system_results
             errors = {result.system: result.error for result in results if result.error}
-            rest = "; the results of the other systems are printed above"
-            raise_failures(errors, len(results), rest)
+            message = "; the results of the other systems are printed above"
+            raise_failures(errors, len(results), message)
         else:
             for query in filter(str.strip, _read_queries()):
                 try:

@@ -220,9 +220,9 @@ def compare(options: CompareOptions) -> None:
     if name_a == name_b:
         names = (escape_name(str(first)), escape_name(str(second)))
     if not (first.is_dir() and second.is_dir()):
-        for directory, other in ((first, second), (second, first)):
-            if directory.is_dir() and not other.exists():
-                raise InputError(f"{other}: not found; expected a run or a directory of runs")
+        for directory, path in ((first, second), (second, first)):
+            if directory.is_dir() and not path.exists():
+                raise InputError(f"{path}: not found; expected a run or a directory of runs")
         if options.system:
             raise UsageError("compare: --system applies to two directories; remove it")
         return _compare_in_detail(first, second, names, options)

@@ -44,6 +44,14 @@ def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> li
         )
     splits = []
     for fold, test in enumerate(tests):
-        others = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled
-        splits.append(Fold(frozenset(others[n_dev:]), frozenset(others[:n_dev]), frozenset(test)))
+        training_names = [
+            name for group in tests[fold + 1 :] + tests[:fold] for name in group
+        ] or shuffled
+        splits.append(
+            Fold(
+                frozenset(training_names[n_dev:]),
+                frozenset(training_names[:n_dev]),
+                frozenset(test),
+            )
+        )
     return splits

@@ -185,9 +185,9 @@ def format_complete_topics_table(results: Path = RESULTS) -> str:
     for row in ranking.to_dict("records"):
         name = row["system"]
         interval = f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-        others = [f"{values[measure][name]:.3f}" for measure in (JUDGED_ONLY_NDCG, JUDGED)]
+        judged_means = [f"{values[measure][name]:.3f}" for measure in (JUDGED_ONLY_NDCG, JUDGED)]
         cells = [differences.get((baseline, name), DASH) for baseline in REFERENCES]
-        rows.append([name, row["family"], interval, *others, *cells])
+        rows.append([name, row["family"], interval, *judged_means, *cells])
     header = ["system", "family", f"{NDCG} [95 % CI]", JUDGED_ONLY_NDCG, JUDGED]
     header += [f"difference from {name} (p)" for name in REFERENCES]
     n_significant = int((tests["p_holm"] < ALPHA).sum())
