@@ -23,7 +23,7 @@ done
 
 for lock in $locks; do
     [ -f "$root/$lock" ] ||
-        fail "no $lock; expected ARAGORN_TORCH=cpu or cuda, and extras among ray openvino pyterrier irds training tests"
+        fail "no $lock; expected ARAGORN_TORCH=cpu or cuda, and extras from ray, openvino, pyterrier, irds, training, tests"
 done
 
 # A copy of each lock in .venv shows that it is installed.
@@ -57,14 +57,15 @@ import ast, os, re, shlex, subprocess, sys
 
 NAMES = "INDEX|FIND_LINKS|CERT|PROXY|TRUSTED_HOST|KEYRING|TIMEOUT|RETRIES|CACHE_DIR"
 command = [sys.executable, "-I", "-m", "pip", "config", "list"]
-environment = os.environ | {"PIP_QUIET": "0", "PIP_VERBOSE": "0"}  # or else it prints less or more than the settings
+environment = os.environ | {"PIP_QUIET": "0", "PIP_VERBOSE": "0"}  # print the settings only, and all of them
 pip = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
 if pip.returncode:
     sys.exit(pip.returncode)
 for section in ("global.", "install."):  # the last one that has a setting determines it
-    for key, value in (line.split("=", 1) for line in pip.stdout.splitlines()):
+    for key, value in (line.split("=", 1) for line in pip.stdout.splitlines() if "=" in line):
         name = "PIP_" + key.removeprefix(section).replace("-", "_").upper()
-        if key.startswith(section) and re.search(NAMES, name) and not os.environ.get(name):
+        is_valid = key.startswith(section) and re.fullmatch(rf"PIP_\w*({NAMES})\w*", name)
+        if is_valid and not os.environ.get(name):
             print(f"export {name}={shlex.quote(str(ast.literal_eval(value)))}")
 END
 }

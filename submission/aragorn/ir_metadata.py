@@ -60,9 +60,6 @@ def write_ir_metadata(
 ) -> None:
     """Write ir-metadata.yml; `tag` and `primary` are of run.txt, `entries` are by tag."""
     session = collection.session
-    input_name = ", ".join(
-        get_printable_name(Path(os.path.realpath(path))) for path in dataset.paths
-    )
     training_data = _merge_training_data(
         entry.get("training data", {}) for entry in entries.values()
     )
@@ -88,13 +85,7 @@ def write_ir_metadata(
             "retrieval": [{"name": tag, **entry} for tag, entry in entries.items()],
         },
         "data": {
-            "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or input_name,
-                "source": dataset.description,
-                "topics": len(dataset.topics),
-                "documents": collection.documents.document_count,
-                "files": dataset.file_hashes,
-            },
+            "test collection": _describe_input(dataset, collection),
             "training data": [{"name": name, **data} for name, data in training_data.items()],
         },
     }
@@ -182,6 +173,17 @@ class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
 
     name: str
     trained_on: dict[str, _TrainingData] = {}
+
+
+def _describe_input(dataset: Dataset, collection: Collection) -> dict[str, Any]:
+    names = [get_printable_name(Path(os.path.realpath(path))) for path in dataset.paths]
+    return {
+        "name": os.environ.get("TIRA_DATASET_ID") or ", ".join(names),
+        "source": dataset.description,
+        "topics": len(dataset.topics),
+        "documents": collection.documents.document_count,
+        "files": dataset.file_hashes,
+    }
 
 
 def _describe_resources(collection: Collection) -> dict[str, Any]:

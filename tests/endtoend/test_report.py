@@ -273,10 +273,10 @@ def test_report_of_two_years(years):
     run = read_system_run(years, "dirichlet_rm3", "new")
     retrieved = run[run["rank"] <= 10].merge(relevant[["qid", "docno"]])
     assert recall["dirichlet_rm3"][0] == f"{len(retrieved) / len(relevant):.2f}"
-    docnos, others = (
+    docnos, bm25_docnos = (
         {*ranking["docno"][:100]} for ranking in (run, read_system_run(years, "bm25", "new"))
     )
-    expected = len(docnos & others) / len(docnos | others)
+    expected = len(docnos & bm25_docnos) / len(docnos | bm25_docnos)
     assert jaccard["dirichlet_rm3"][[*jaccard].index("bm25")] == f"{expected:.2f}"
 
 
@@ -284,10 +284,12 @@ def test_report_of_runs_of_a_larger_corpus(copy, capsys, caplog):
     caplog.set_level("INFO")
     select_runs(copy, "bm25")
     documents = read_system_run(copy, "bm25").groupby("qid")["docno"].agg(list)
-    others = [f"elsewhere{rank}" for rank in range(20)]
+    outside_docnos = [f"elsewhere{rank}" for rank in range(20)]
     (copy / "others").mkdir()
     file = copy / "others" / "ElrondKRun.txt"
-    file.write_text(format_run_lines({qid: others + docnos for qid, docnos in documents.items()}))
+    file.write_text(
+        format_run_lines({qid: outside_docnos + docnos for qid, docnos in documents.items()})
+    )
     assert report(copy, "selected", "others") == 3
     message = "pass a directory that `rank` wrote, or rename each run, e.g. to TEAM-ElrondKRun.txt"
     assert f"but ElrondKRun.txt; {message}" in capsys.readouterr().err

@@ -94,13 +94,7 @@ def compute_shards(
         unit: Unit of work, in the plural.
     """
     if parts is None:
-        inputs = ((index, shard.load_input()) for index, shard in enumerate(shards))
-        results = (
-            (result, shards[result[0]].unit_count)
-            for result in engine.map(function, inputs, device)
-        )
-        total = sum(shard.unit_count for shard in shards)
-        return dict(track_weighted(results, total, label, unit)).__getitem__
+        return _compute_in_memory(function, shards, engine, device, label, unit).__getitem__
 
     def compute(indices: Sequence[int]) -> Iterator[int]:
         """Compute and keep shards; yield the index of each when it is finished."""
@@ -131,6 +125,21 @@ def compute_shards(
         )
 
     return read_shard
+
+
+def _compute_in_memory(
+    function: Callable[[Item], bytes],
+    shards: Sequence[Shard[Item]],
+    engine: Engine,
+    device: str,
+    label: str,
+    unit: str,
+) -> dict[int, bytes]:
+    inputs = ((index, shard.load_input()) for index, shard in enumerate(shards))
+    results = (
+        (result, shards[result[0]].unit_count) for result in engine.map(function, inputs, device)
+    )
+    return dict(track_weighted(results, sum(shard.unit_count for shard in shards), label, unit))
 
 
 def _compute_and_write(

@@ -100,7 +100,7 @@ CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 class StoredWeightsMode(TorchFunctionMode):
     """A mode in which networks are built for stored weights: without initial weights, because
-    drawing BERT's is slow, and without empty or zero tensors larger than any stored one."""
+    drawing BERT's is slow, and without tensors of `empty` and `zeros` that no file contains."""
 
     def __init__(self, max_size: int) -> None:
         """Refuse tensors with more than `max_size` elements; raise ValueError for the first."""

@@ -266,7 +266,7 @@ def build_record_error(
     if location.startswith("line") and (text == b"{" or text.startswith(b"[")):
         is_array = len(text) > 1
         reason = "a JSON array" if is_array else "a JSON value over several lines"
-        command = f"jq --compact-output{' .[]' if is_array else ''}"
+        command = "jq --compact-output '.[]'" if is_array else "jq --compact-output"
         fix = f"{expected}; write one object per line, for example by `{command}`"
         return InputError(file, location, reason, fix)
     if isinstance(error, msgspec.ValidationError):

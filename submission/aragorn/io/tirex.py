@@ -115,7 +115,7 @@ def read_unique_documents(file: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
-    """Yield line, qid, docno, rank and score of each candidate, with NaN for what is missing.
+    """Yield line, qid, docno, rank and score of each candidate, with NaN for missing values.
 
     Raises InputError for the first invalid line, or if only some lines have a rank or score.
     """
@@ -214,10 +214,10 @@ def _parse_rank(value: object) -> float:
 
 
 def _parse_number(name: str, value: object, noun: str, is_valid: Callable[[float], bool]) -> float:
-    number = _to_float(value)
-    if not is_valid(number):
+    parsed_value = _to_float(value)
+    if not is_valid(parsed_value):
         raise ValueError(f"{name} is {_format(value)}; expected a {noun}, or no {name} in any line")
-    return number
+    return parsed_value
 
 
 def _to_float(value: object) -> float:

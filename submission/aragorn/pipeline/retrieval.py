@@ -261,5 +261,5 @@ class Stage(Component):
         return {}
 
     def describe_input(self, file: Path) -> str:
-        """Describe, for ir-metadata.yml, what is ranked if a ranking is supplied in `file`."""
+        """Describe, for ir-metadata.yml, the documents to rank if `file` is an input run."""
         return f"the documents in {file.name}"

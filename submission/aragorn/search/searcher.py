@@ -60,7 +60,10 @@ class _RecentQuery:
 
 
 class Searcher:
-    """Search engine over a collection for any number of threads; neural scores are within 1e-5 of `rank`."""
+    """Search engine over a collection for any number of threads.
+
+    Neural scores differ from those of `rank` by at most 1e-5.
+    """
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection

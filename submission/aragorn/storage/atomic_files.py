@@ -114,7 +114,7 @@ def get_printable_name(file: Path) -> str:
 
 
 def get_temporary_path(file: Path) -> Path:
-    """Return a path beside a file that no process on any machine or in any container uses."""
+    """Return a path in the directory of a file that no process on any machine or in any container uses."""
     host = crc32(os.uname().nodename.encode())
     return file.with_name(f".{file.name}.{host:x}-{os.getpid()}-{secrets.token_hex(4)}.part")
 

@@ -116,7 +116,7 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         return f"the members' scores{length}"
 
     def format_formula(self) -> str:
-        """Return the formula as text; z and minmax stand for the normalised scores."""
+        """Return the formula as text; z and minmax are the normalised scores."""
         function = "z" if self.normaliser == "z_score" else "minmax"
         return f"{self.intercept:.3f}" + "".join(
             f" {weight:+.3f} {function}({name})" for name, weight in self.weights.items()

@@ -97,7 +97,7 @@ class Scheduler:
                 for name in pending.copy():
                     requires = self.steps[name].requires
                     unfinished = {*pending, *self._running}
-                    if cause := next((other for other in requires if other in failed), None):
+                    if cause := next((step for step in requires if step in failed), None):
                         log.error("%s: skipped, since %s failed", name, cause)
                         failed.append(name)
                         pending.remove(name)

@@ -50,7 +50,7 @@ class DebateTitleInput(Dataset):
     @cached_property
     def topics(self) -> pd.DataFrame:
         """The debate titles as topics `qid query`, numbered from 1."""
-        qids = [str(number) for number in range(1, len(self._titles) + 1)]
+        qids = [*map(str, range(1, len(self._titles) + 1))]
         return pd.DataFrame({"qid": qids, "query": self._titles})
 
     @cached_property

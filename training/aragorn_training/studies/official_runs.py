@@ -91,10 +91,10 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
     topics = next(iter(runs.values())).index
     for name, table in systems.items():
         if set(table.index) != set(topics):
-            place = f"system {name}, {options.year}"
+            location = f"system {name}, {options.year}"
             reason = "other topics than those with a relevant document in input and qrels"
             fix = "use input and qrels of `study results`"
-            raise InputError(options.results, place, reason, fix)
+            raise InputError(options.results, location, reason, fix)
     counts = count_judged_documents(read_qrels(options.qrels), docnos)
     complete_topics = find_complete_topics(counts)
     complete = [qid for qid in complete_topics if qid in topics]

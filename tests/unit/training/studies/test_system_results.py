@@ -165,8 +165,8 @@ def test_documents_are_excluded_from_runs_and_judgments(study, tmp_path):
     expected = {2020: ["bm25", "knrm"], 2021: ["bm25", "knrm", "dirichlet"]}
     assert table.groupby("year")["system"].unique().map(list).to_dict() == expected
     tables = (run, read_qrels(tmp_path / "2021.qrels"))
-    rest = (frame[~frame["docno"].isin(excluded)] for frame in tables)
-    means = evaluate_run(*rest)[[*MEASURES]].mean()
+    remaining_tables = (frame[~frame["docno"].isin(excluded)] for frame in tables)
+    means = evaluate_run(*remaining_tables)[[*MEASURES]].mean()
     np.testing.assert_allclose(select_knrm(table)["mean"], means, atol=1e-6)
 
 

@@ -183,8 +183,8 @@ class SettingRunner:
         try:
             trainee = train_network(recipe, train, dev, self._device)
         except TrainingError as error:
-            place = f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}"
-            raise TrainingError(f"{place}: {error}") from None
+            location = f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}"
+            raise TrainingError(f"{location}: {error}") from None
         values = np.full(len(self.table), np.nan, dtype=np.float32)
         mask = self.mask_scored(cell.fold)
         values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
