@@ -8,8 +8,8 @@ import argparse
 import json
 import logging
 import tempfile
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -19,62 +19,48 @@ from aragorn.errors import UsageError
 from aragorn.ir_metadata import detect_cpu
 from aragorn.paths import SAMPLE_INPUT
 from aragorn_training.report.sections import replace_section
-from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, search, training
-from tests.benchmarks.benchmark import Benchmark, compare
-from tests.benchmarks.synthetic_inputs import write_full_size
-from tests.benchmarks.word_networks import (
-    build_benchmark,
-    build_gpu_benchmarks,
-    build_snrm_benchmark,
+from tests.benchmarks import (
+    encoders,
+    engine,
+    indexes,
+    rank,
+    reading,
+    scaling,
+    search,
+    training,
+    word_networks,
 )
+from tests.benchmarks.benchmark import Inputs
 
 README = Path(__file__).with_name("README.md")
 # benchmarks whose results are all in the README
 COMPLETE = ("inference_engines", "memory", "default_system")
 
 
-@dataclass
-class Inputs:
-    """Inputs and settings that the benchmarks share."""
-
-    directory: Path
-    full_size_dir: Path | None
-    work_dir: Path
-    repetitions: int
-
-    @cached_property
-    def full_size(self):
-        """Input with a full-size corpus: that of `--full`, else generated from `directory`."""
-        return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full")
-
-
-# functions of the inputs that return benchmarks, which are compared afterwards, or results
+# functions of the inputs that return one or several results
 BENCHMARKS = {
     "corpus": reading.measure_corpus,
     "read_runs": reading.measure_run,
-    "bm25": indexes.build_bm25_benchmark,
+    "bm25": indexes.measure_bm25,
     "term_index": indexes.measure_term_index,
-    "knrm": partial(build_benchmark, "knrm", 5),
-    "drmm": partial(build_benchmark, "drmm", 5),
-    "conv_knrm": partial(build_benchmark, "conv_knrm", 3),
-    "gru": partial(build_benchmark, "gru", 1.5),
-    "snrm": build_snrm_benchmark,
-    "vanilla_bert": partial(encoders.build_bert_benchmark, "vanilla_bert", 1.1),
-    "cedr_drmm": partial(encoders.build_bert_benchmark, "cedr_drmm", 0.9),
-    "cedr_knrm": partial(encoders.build_bert_benchmark, "cedr_knrm", 0.9),
-    "sbert": lambda inputs: [
-        encoders.build_sbert_benchmark(inputs),
-        indexes.measure_dense_search(),
-    ],
-    "deepct": encoders.build_deepct_benchmark,
-    "targer": encoders.build_tagging_benchmark,
-    "bfloat16": encoders.build_bfloat16_benchmarks,
-    "inference_engines": encoders.build_engine_benchmarks,
-    "gpu": build_gpu_benchmarks,
-    "knrm_training": lambda _: training.build_benchmark("knrm", 20, 5),
-    "conv_knrm_training": lambda _: training.build_benchmark("conv_knrm", 5, 2),
-    "gru_training": lambda _: training.build_benchmark("gru", 3, 1.2),
-    "snrm_training": training.build_snrm_benchmark,
+    "knrm": partial(word_networks.measure, "knrm", 5),
+    "drmm": partial(word_networks.measure, "drmm", 5),
+    "conv_knrm": partial(word_networks.measure, "conv_knrm", 3),
+    "gru": partial(word_networks.measure, "gru", 1.5),
+    "snrm": word_networks.measure_snrm,
+    "vanilla_bert": partial(encoders.measure_bert, "vanilla_bert", 1.1),
+    "cedr_drmm": partial(encoders.measure_bert, "cedr_drmm", 0.9),
+    "cedr_knrm": partial(encoders.measure_bert, "cedr_knrm", 0.9),
+    "sbert": lambda inputs: [encoders.measure_sbert(inputs), indexes.measure_dense_search()],
+    "deepct": encoders.measure_deepct,
+    "targer": encoders.measure_tagging,
+    "bfloat16": encoders.measure_bfloat16,
+    "inference_engines": encoders.measure_engines,
+    "gpu": word_networks.measure_on_gpu,
+    "knrm_training": partial(training.measure, "knrm", 20, 5),
+    "conv_knrm_training": partial(training.measure, "conv_knrm", 5, 2),
+    "gru_training": partial(training.measure, "gru", 3, 1.2),
+    "snrm_training": training.measure_snrm,
     "engine": engine.measure,
     "memory": rank.measure_memory,
     "default_system": rank.measure_default_system,
@@ -123,15 +109,11 @@ def main():
             return
         for name in args.names or BENCHMARKS:
             try:
-                items = BENCHMARKS[name](inputs)
-                items = items if isinstance(items, list) else [items]
+                results = BENCHMARKS[name](inputs)
             except UsageError as error:  # the machine or the options do not suffice
                 print(f"{name}: skipped: {error}")
                 continue
-            rows = [
-                compare(item, inputs.repetitions) if isinstance(item, Benchmark) else item
-                for item in items
-            ]
+            rows = results if isinstance(results, list) else [results]
             print("\n".join(result.format() for result in rows), flush=True)
             if args.json:
                 _save(args.json, name, rows)

@@ -4,26 +4,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from aragorn.progress import track
+from tests.benchmarks.synthetic_inputs import write_full_size
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """A task with two implementations that each process `units` units per round."""
-
-    task: str
-    baseline_name: str
-    unit: str
-    units: int
-    ours: Callable[[], object]
-    baseline: Callable[[], object]
-    target: float  # minimum ratio
 
 
 @dataclass(frozen=True)
@@ -43,16 +31,29 @@ class Result:
         return f"{self.task}: {self.ours}; {self.baseline_name}: {self.baseline}; ratio {self.ratio:.2f}{target}"
 
 
-def compare(benchmark, repetitions):
-    """Time both alternately after a warm-up; divide the baseline's median by this project's."""
-    rounds = [
-        (time_call(benchmark.ours), time_call(benchmark.baseline))
-        for _ in track(range(repetitions + 1), benchmark.task, "rounds")
-    ]
-    ours, baseline = map(statistics.median, zip(*rounds[1:], strict=True))
-    rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in (ours, baseline)]
-    ratio = baseline / ours
-    return Result(benchmark.task, benchmark.baseline_name, *rates, ratio, benchmark.target)
+@dataclass
+class Inputs:
+    """Inputs and settings that the benchmarks share."""
+
+    directory: Path
+    full_size_dir: Path | None
+    work_dir: Path
+    repetitions: int
+
+    @cached_property
+    def full_size(self):
+        """Input with a full-size corpus: that of `--full`, else generated from `directory`."""
+        return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full")
+
+    def compare(self, task, baseline_name, unit, n_units, ours, baseline, target):
+        """Time two functions alternately after a warm-up; divide the medians of their times."""
+        rounds = [
+            (time_call(ours), time_call(baseline))
+            for _ in track(range(self.repetitions + 1), task, "rounds")
+        ]
+        medians = [*map(statistics.median, zip(*rounds[1:], strict=True))]
+        rates = [f"{n_units / median:,.1f} {unit}/s" for median in medians]
+        return Result(task, baseline_name, *rates, medians[1] / medians[0], target)
 
 
 def compare_costs(task, baseline_name, ours, baseline, cell, target):

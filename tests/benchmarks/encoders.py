@@ -39,7 +39,6 @@ from aragorn.io.dataset import Dataset
 from aragorn.models.network import pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.progress import Stopwatch
-from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import (
     load_collection,
     open_empty_parts,
@@ -62,8 +61,8 @@ def sample_pairs(directory, n):
     return topics, collection, pairs
 
 
-def build_bert_benchmark(name, target, inputs, n_pairs=640):
-    """Build the benchmark of a BERT network, against a CrossEncoder with the same encoder.
+def measure_bert(name, target, inputs, n_pairs=640):
+    """Compare a BERT network with a CrossEncoder that has the same encoder.
 
     Texts are truncated to the checkpoint's maximum lengths. The head of a CrossEncoder is linear,
     so the baseline omits the histograms and kernels of CEDR networks.
@@ -92,7 +91,8 @@ def build_bert_benchmark(name, target, inputs, n_pairs=640):
 
     baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
     task = f"{name}: {n_pairs} pairs, CPU, float32"
-    return Benchmark(task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
+    name = "CrossEncoder.predict"
+    return inputs.compare(task, name, "pairs", len(pairs), ours, baseline, target)
 
 
 def _save_as_cross_encoder(checkpoint, folder):
@@ -111,8 +111,8 @@ def _save_as_cross_encoder(checkpoint, folder):
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
 
 
-def build_sbert_benchmark(inputs):
-    """Build the benchmark of encoding premises with SBERT, against sentence-transformers."""
+def measure_sbert(inputs):
+    """Compare encoding premises with SBERT with sentence-transformers."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     texts = sample_premises(inputs.directory, N_PREMISES)
     model = _load_sentence_transformer(checkpoint.tokeniser.lengths.premise)
@@ -122,11 +122,12 @@ def build_sbert_benchmark(inputs):
         return encode_texts(ids, checkpoint.network, CPU)
 
     task = f"sbert: {N_PREMISES} premises, CPU, float32"
-    return Benchmark(task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
+    baseline = partial(model.encode, texts)
+    return inputs.compare(task, BASELINE, "premises", len(texts), ours, baseline, 1.3)
 
 
-def build_deepct_benchmark(inputs):
-    """Build the benchmark of enriching texts with DeepCT, against encoding their passages."""
+def measure_deepct(inputs):
+    """Compare enriching texts with DeepCT with encoding their passages."""
     checkpoint = load_tagger(CHECKPOINT_DIR / "deepct")
     texts = sample_premises(inputs.directory, N_DOCUMENTS)
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
@@ -134,7 +135,7 @@ def build_deepct_benchmark(inputs):
     ours = partial(enrich_texts, texts, checkpoint, CPU)
     baseline = partial(model.encode, passages)
     task = "deepct: passages, CPU, float32"
-    return Benchmark(task, BASELINE, "passages", len(passages), ours, baseline, 1.3)
+    return inputs.compare(task, BASELINE, "passages", len(passages), ours, baseline, 1.3)
 
 
 def _load_sentence_transformer(max_pieces):
@@ -145,8 +146,8 @@ def _load_sentence_transformer(max_pieces):
     return model
 
 
-def build_tagging_benchmark(inputs):
-    """Build the benchmark of tagging with TARGER in batches, against passage by passage."""
+def measure_tagging(inputs):
+    """Compare tagging with TARGER in batches with tagging passage by passage."""
     texts = sample_premises(inputs.directory, N_PREMISES)
     checkpoint = load_tagger(CHECKPOINT_DIR / "targer_essays")
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
@@ -158,7 +159,7 @@ def build_tagging_benchmark(inputs):
     ours = partial(annotate_texts, texts, checkpoint, CPU)
     task = f"targer: the words of {N_PREMISES} premises, CPU"
     n_words = sum(map(len, passages))
-    return Benchmark(task, "passage by passage", "words", n_words, ours, tag_one_by_one, 1.5)
+    return inputs.compare(task, "passage by passage", "words", n_words, ours, tag_one_by_one, 1.5)
 
 
 @dataclass(frozen=True)
@@ -229,8 +230,8 @@ def _infer_single_texts(name, unit, run, checkpoint, texts):
     return Inference(name, unit, run, encoder, inputs, batches)
 
 
-def build_bfloat16_benchmarks(inputs):
-    """Build the benchmarks of DeepCT and SBERT in bfloat16, against float32.
+def measure_bfloat16(inputs):
+    """Compare DeepCT and SBERT in bfloat16 with float32.
 
     Raises:
         UsageError: If the processor does not support bfloat16.
@@ -240,17 +241,17 @@ def build_bfloat16_benchmarks(inputs):
         ("documents", N_DOCUMENTS, infer_with_deepct(inputs.directory)),
         ("premises", N_PREMISES, infer_with_sbert(inputs.directory, N_PREMISES)),
     )
-    benchmarks = []
+    results = []
     for unit, n, inference in kinds:
         task = f"{inference.name}: {unit} of a collection, CPU, bfloat16"
         sides = (partial(inference.run, precision) for precision in (bfloat16, FLOAT32))
-        benchmarks.append(Benchmark(task, "float32", unit, n, *sides, 2))
-    return benchmarks
+        results.append(inputs.compare(task, "float32", unit, n, *sides, 2))
+    return results
 
 
-def build_engine_benchmarks(inputs):
-    """Build the benchmarks of three networks, against BERT in OpenVINO and in ONNX Runtime, in
-    float32 and, if the processor supports it, bfloat16.
+def measure_engines(inputs):
+    """Compare three networks with BERT in OpenVINO and in ONNX Runtime, in float32 and, if the
+    processor supports it, bfloat16.
 
     The baselines compute the last layer's hidden states of the same texts, tokenised beforehand
     and sorted by length, in batches of the same size, one batch per thread.
@@ -260,7 +261,7 @@ def build_engine_benchmarks(inputs):
         engines.append(("OpenVINO", choose_precision("bfloat16", CPU), "bf16"))
     except UsageError as error:
         print(f"inference_engines: bfloat16 skipped: {error}")
-    benchmarks = []
+    results = []
     for infer in (infer_with_vanilla_bert, infer_with_sbert, infer_with_deepct):
         inference = infer(inputs.directory)
         network = LastLayer(inference.encoder).eval()
@@ -270,8 +271,8 @@ def build_engine_benchmarks(inputs):
             run = _build_openvino(network, hint) if hint else _build_onnxruntime(network)
             task = f"{inference.name}: {n} {inference.unit}, CPU, {precision}"
             sides = partial(inference.run, precision), partial(run, batches)
-            benchmarks.append(Benchmark(task, name, inference.unit, n, *sides, 1))
-    return benchmarks
+            results.append(inputs.compare(task, name, inference.unit, n, *sides, 1))
+    return results
 
 
 class LastLayer(nn.Module):

@@ -15,7 +15,7 @@ from aragorn.index.dense import encode_shard
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
+from tests.benchmarks.benchmark import Result, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_parts, open_retrieval, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
 
@@ -32,20 +32,17 @@ def measure(inputs):
     """
     workers = torch.get_num_threads()
     with connect(None) as ray:
-        benchmarks = [
-            build_benchmark(inputs.directory, ray, *pair)
-            for pair in ((workers, 0.95), (1, 0.9 * workers))
-        ]
-        throughput = [compare(benchmark, inputs.repetitions) for benchmark in benchmarks]
+        pairs = ((workers, 0.95), (1, 0.9 * workers))
+        throughput = [_measure_throughput(inputs, ray, *pair) for pair in pairs]
         return [*throughput, *_measure_costs(inputs.directory, ray)]
 
 
-def build_benchmark(directory, ray, threads, target):
-    """Build the benchmark of scoring; a round raises AssertionError if its scores differ."""
+def _measure_throughput(inputs, ray, threads, target):
+    """Compare scoring; a round raises AssertionError if its scores differ."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
     round_scores = list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
-    with open_retrieval(directory) as retrieval:
+    with open_retrieval(inputs.directory) as retrieval:
         tokens = retrieval.tokens
         candidates = retrieval.rank(CONCLUSION_BM25)
         pairs = sample_rows(candidates, PAIRS, can_repeat=True)
@@ -64,7 +61,7 @@ def build_benchmark(directory, ray, threads, target):
     task = f"vanilla_bert: {PAIRS} pairs, {torch.get_num_threads()} one-thread workers of Ray"
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
     ours = partial(score_pairs, ray)
-    return Benchmark(task, baseline_name, "pairs", PAIRS, ours, baseline, target)
+    return inputs.compare(task, baseline_name, "pairs", PAIRS, ours, baseline, target)
 
 
 @contextmanager

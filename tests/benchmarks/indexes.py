@@ -17,15 +17,15 @@ from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.rankings import MAX_DEPTH
 from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
-from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
+from tests.benchmarks.benchmark import Result, compare_with_target, time_call
 from tests.benchmarks.synthetic_inputs import open_retrieval
 
 ROUNDS = 3
 VECTORS, TOPICS = 322_000, 50  # sizes of the dense search
 
 
-def build_bm25_benchmark(inputs):
-    """Build the benchmark of retrieving the top conclusions for all topics, against rank-bm25.
+def measure_bm25(inputs):
+    """Compare retrieving the top conclusions for all topics with rank-bm25.
 
     Raises:
         AssertionError: If the top conclusions or their scores differ from those of rank-bm25.
@@ -50,7 +50,7 @@ def build_bm25_benchmark(inputs):
         raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
     task = "BM25 of topics over the conclusions of a large corpus"
     baseline_name = "rank-bm25's get_scores and argsort"
-    return Benchmark(task, baseline_name, "topics", len(queries), ours, baseline, 50)
+    return inputs.compare(task, baseline_name, "topics", len(queries), ours, baseline, 50)
 
 
 def measure_term_index(inputs):

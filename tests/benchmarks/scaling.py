@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.systems.catalogue import CONCLUSION_BM25, SYSTEMS
+from aragorn.systems.catalogue import CONCLUSION_BM25
 from aragorn_training.evaluation.plots import create_figure, render_png
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
@@ -24,13 +24,8 @@ CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}
 STAGES = {
     "read": "documents", "BM25 index": "conclusion index", "BM25, all topics": "conclusion retrieval", "hashes": "hashes",
 }  # fmt: skip
-COLOURS = ("#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280")
 MARKERS = "osD^vP"  # like the dashes, for readers in grey
 DASHES = ("-", "--", ":", "-.")
-STAGE_STYLES = {  # unlike those of systems
-    name: {"color": "#333333", "marker": marker, "linestyle": dashes}
-    for name, marker, dashes in zip(STAGES, MARKERS, DASHES, strict=False)
-}
 # curves: name → points (size, seconds)
 
 
@@ -57,8 +52,10 @@ def draw(panels):
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for name, points in curves.items():
             sizes, seconds = np.array(points).T
-            style = STAGE_STYLES[name] if name in STAGES else get_style(name, SYSTEMS)
-            axis.loglog(sizes, seconds, markersize=5, label=name, **style)
+            position = [*NETWORKS, *STAGES].index(name)
+            marker = MARKERS[position % len(MARKERS)]
+            style = {"marker": marker, "linestyle": DASHES[position % len(DASHES)]}
+            axis.loglog(sizes, seconds, color=f"C{position}", markersize=5, label=name, **style)
             slope = np.polyfit(*np.log([sizes, seconds]), 1)[0]  # 1 if time is linear in size
             print(f"{label}: {name} {seconds[-1]:.2f} s at {sizes[-1]:,.0f}, slope {slope:.2f}")
         ticks = sorted({size for points in curves.values() for size, _ in points})
@@ -71,13 +68,6 @@ def draw(panels):
         axis.legend(**position, fontsize=9, frameon=False)
     axes[0].set_ylabel("seconds")
     return render_png(figure)
-
-
-def get_style(name, names):
-    """Return colour, marker and dashes of a curve by its position in names, e.g. of all systems."""
-    turn, column = divmod(list(names).index(name), len(COLOURS))
-    marker = MARKERS[(column + turn) % len(MARKERS)]
-    return {"color": COLOURS[column], "marker": marker, "linestyle": DASHES[turn % len(DASHES)]}
 
 
 def time_networks(directory, names):

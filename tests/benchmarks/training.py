@@ -20,7 +20,6 @@ from aragorn_training.fitting.training_loop import take_step
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.contrastive import ContrastiveTask
 from aragorn_training.tasks.pairs import PairwiseSpec, PairwiseTask
-from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 
 VOCABULARY_SIZE = 100_000
@@ -29,8 +28,8 @@ NO_CANDIDATES = np.empty((0, CANDIDATES_PER_QUERY), dtype=int)
 NO_QUERIES = ValidationQueries(NO_TEXTS, NO_TEXTS, NO_CANDIDATES, np.empty(0), [], [], [])
 
 
-def build_snrm_benchmark(inputs):
-    """Build the benchmark of SNRM's training step, which computes each distinct word once."""
+def measure_snrm(inputs):
+    """Compare SNRM's training step, which computes each distinct word once, with a plain one."""
     recipe = load_recipe("snrm")
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
@@ -54,11 +53,11 @@ def build_snrm_benchmark(inputs):
     ]
     name = "snrm: arguments per training step, CPU"
     baseline_name = "forward pass over all windows"
-    return Benchmark(name, baseline_name, "arguments", batch, *sides, 4)
+    return inputs.compare(name, baseline_name, "arguments", batch, *sides, 4)
 
 
-def build_benchmark(name, steps, target, vocabulary_size=VOCABULARY_SIZE):
-    """Build the benchmark of steps on Zipfian texts of the maximum lengths, against dense Adam."""
+def measure(name, steps, target, inputs, vocabulary_size=VOCABULARY_SIZE):
+    """Compare steps on Zipfian texts of the maximum lengths with dense Adam."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
     training = recipe.training
     rng = np.random.default_rng(0)
@@ -85,7 +84,7 @@ def build_benchmark(name, steps, target, vocabulary_size=VOCABULARY_SIZE):
     baseline = partial(train, dense_network, adam)
     title = f"{name}: training steps, vocabulary of {vocabulary_size:,} words, CPU"
     baseline_name = "torch.optim.Adam over all rows"
-    return Benchmark(title, baseline_name, "steps", steps, ours, baseline, target)
+    return inputs.compare(title, baseline_name, "steps", steps, ours, baseline, target)
 
 
 def _build_optimiser(network, recipe):

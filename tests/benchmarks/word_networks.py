@@ -16,7 +16,6 @@ from aragorn.models.network import pad
 from aragorn.models.ranker import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_retrieval
 
 BATCH_SIZE = 32
@@ -53,8 +52,8 @@ def score_with_empty_cache(pairs, tokens, checkpoint, device=CPU, engine=LOCAL_E
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
 
-def build_benchmark(name, target, inputs, is_gpu=False):
-    """Build the benchmark of a word network on the CPU, or of a BERT network on a GPU.
+def measure(name, target, inputs, is_gpu=False):
+    """Compare a word network on the CPU, or a BERT network on a GPU, with a plain forward pass.
 
     The baseline pads each batch to its longest text or, on a GPU, to the maximum length; it
     computes in float32.
@@ -93,11 +92,11 @@ def build_benchmark(name, target, inputs, is_gpu=False):
     check_equal(ours(), baseline(), 0.1 if is_gpu else 1e-5)
     task = f"{name}: the candidates of all topics, {'GPU, float16' if is_gpu else 'CPU'}"
     baseline_name = f"float32, padded batches of {BATCH_SIZE}" if is_gpu else BASELINE
-    return Benchmark(task, baseline_name, "pairs", len(pairs), ours, baseline, target)
+    return inputs.compare(task, baseline_name, "pairs", len(pairs), ours, baseline, target)
 
 
-def build_gpu_benchmarks(inputs):
-    """Build the benchmarks of three BERT networks on a GPU in float16, against float32.
+def measure_on_gpu(inputs):
+    """Compare three BERT networks on a GPU in float16 with float32.
 
     Raises:
         UsageError: If the machine has no CUDA device.
@@ -105,11 +104,11 @@ def build_gpu_benchmarks(inputs):
     if not torch.cuda.is_available():
         raise UsageError("this machine has no CUDA device; use a machine with a GPU")
     names = ("vanilla_bert", "cedr_drmm", "cedr_knrm")
-    return [build_benchmark(name, 4, inputs, is_gpu=True) for name in names]
+    return [measure(name, 4, inputs, is_gpu=True) for name in names]
 
 
-def build_snrm_benchmark(inputs):
-    """Build the benchmark of SNRM's `encode_batch`, which its index uses, against `encode`."""
+def measure_snrm(inputs):
+    """Compare SNRM's `encode_batch`, which its index uses, with `encode`."""
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "snrm")
     collection = load_collection(inputs.directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
@@ -127,7 +126,7 @@ def build_snrm_benchmark(inputs):
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
     task = "snrm: document vectors for the index, CPU"
-    return Benchmark(task, BASELINE, "documents", DOCUMENTS, *sides, 2)
+    return inputs.compare(task, BASELINE, "documents", DOCUMENTS, *sides, 2)
 
 
 def check_equal(ours, baseline, tolerance):

@@ -19,7 +19,6 @@ from tests.conftest import read_files, update_hash
 from tests.contract.input_files import DEEP
 
 NAN = math.nan
-INFINITY = math.inf
 CHECKPOINTS = (  # one of each kind
     "knrm", "vanilla_bert", "snrm", "sbert", "deepct", "targer_essays", "dirichlet_rm3", "quality", "ensemble", "fusion",
 )  # fmt: skip

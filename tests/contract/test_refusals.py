@@ -36,7 +36,6 @@ from tests.contract.input_files import (
 )
 
 NAN = math.nan
-INFINITY = math.inf
 ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 ONE_TOPIC = TOPIC.format(1, "a")
 

@@ -7,7 +7,6 @@ import sys
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from aragorn.__main__ import main
@@ -67,22 +66,8 @@ def test_prompt_reads_queries_from_a_pipe(search, monkeypatch):
     assert err.count("error: query has 39999 characters") == err.count("error: ") == 1
 
 
-QUERIES = pd.DataFrame(
-    {"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]}
-)
-
-
-def read_example(text):
-    """Return the first Python code block of the README that contains `text`."""
-    readme = (ROOT / "submission" / "aragorn" / "search" / "README.md").read_text(encoding="utf-8")
-    return next(
-        block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if text in block
-    )
-
-
 def test_search_prints_the_documented_hits():
-    block = read_example(">>> load_system(")
-    expression, output = block[block.index(">>> load_system(") :].split("\n", 1)
-    names = {"load_system": load_system, "Path": lambda path: ROOT / path}
-    hits = eval(expression.removeprefix(">>> "), names)
-    assert str(hits) == output.rstrip()
+    readme = (ROOT / "submission" / "aragorn" / "search" / "README.md").read_text(encoding="utf-8")
+    example = re.search(r">>> (load_system\(.*)\n([^`]*)```", readme)
+    hits = eval(example[1], {"load_system": load_system, "Path": lambda path: ROOT / path})
+    assert str(hits) == example[2].rstrip()

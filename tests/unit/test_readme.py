@@ -132,6 +132,17 @@ def test_generated_sections_are_up_to_date(tmp_path):
     assert contents == {path: read(path) for path, _ in SECTIONS.values()}
 
 
+def test_table_of_benchmarks_matches_their_results(tmp_path):
+    from tests.benchmarks.__main__ import BENCHMARKS, update_readme  # slow
+
+    results = ROOT / "tests" / "benchmarks" / "results.json"
+    stored = json.loads(results.read_text(encoding="utf-8"))["results"]
+    assert list(stored) == [name for name in BENCHMARKS if name in stored]
+    copy = Path(shutil.copy(ROOT / "tests" / "benchmarks" / "README.md", tmp_path))
+    update_readme(results, copy)
+    assert copy.read_text(encoding="utf-8") == read("tests/benchmarks/README.md")
+
+
 @pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),
                                                         ("<!-- mine: generated -->\n", RESULTS, "unknown section mine; add it"),
                                                         ("", Path("absent"), "cannot read results")])  # fmt: skip

@@ -41,7 +41,7 @@ FILES = {  # reader, content and its rows
         [["one", 'he said "two', 0.0, ""]],
     ),
 }  # fmt: skip
-UKP_ROW, IBM_ROW, BWS, MRPC = FILES
+UKP_ROW, _, BWS, MRPC = FILES
 
 
 @pytest.mark.parametrize("name", FILES)
