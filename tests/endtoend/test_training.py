@@ -117,8 +117,7 @@ def test_word_vectors_are_reproducible(method, work_dir, tmp_path):
     assert vocabulary.terms[0].startswith("filler")
     if method:
         text = pd.read_parquet(work_dir / "train.pieces.parquet")["premise"][0]
-        settings = word_vectors.VectorSettings(surface_method="word2vec")
-        tokens = word_vectors.PremiseTokens(work_dir, settings)
+        tokens = word_vectors.PremiseTokens(work_dir, "word2vec")
         assert next(iter(tokens)) == word_vectors.split_surface_tokens(text)
 
 

@@ -12,14 +12,13 @@ LAYERS = """
 aragorn
 aragorn/storage, aragorn/text
 aragorn/io, aragorn/engine, aragorn/models, aragorn_training, aragorn_training/data/datasets
-aragorn/models/taggers, aragorn/models/rankers, aragorn_training/cards, aragorn_training/evaluation
+aragorn/models/taggers, aragorn/models/rankers, aragorn_training/cards, aragorn_training/evaluation, aragorn_training/options
 aragorn/inference, aragorn/verbs
 aragorn/index
 aragorn/pipeline
 aragorn/systems
 aragorn/search, aragorn_training/data
 aragorn's commands, aragorn_training/fitting
-aragorn_training/options
 aragorn_training/fusion, aragorn_training/sbert, aragorn_training/tuning
 aragorn_training/studies/augmented_sbert, aragorn_training/tasks
 aragorn_training/report, aragorn_training/studies/argument_quality

@@ -1,9 +1,8 @@
 """Train, tune and evaluate checkpoints. Tables go to stdout, logs to stderr."""
 
+import argparse
 import sys
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 OWN_PACKAGES = ("aragorn", "aragorn_training")
 MESSAGE = (
@@ -36,47 +35,49 @@ if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a
 
 from aragorn import __version__, cli, signals, threads
 from aragorn.errors import EXIT_CODES
-from aragorn_training.commands import all as all_command
-from aragorn_training.commands import evaluate, fit, prepare, study
-from aragorn_training.options import add_command
+from aragorn.options import add_arguments, build_options
+from aragorn_training.commands import COMMANDS, GROUPS, describe_command, load_command
 
 TRAINING_EXIT_CODES = (
     f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); "
     "8 metrics not reproduced"
 )
-COMMANDS: dict[str, Callable[[Any], None]] = {
-    "fit": fit.fit_recipe,
-    "tune": fit.tune,
-    "fuse": fit.fuse,
-    "evaluate": evaluate.evaluate,
-    "compare": evaluate.compare,
-    "overlap": evaluate.overlap,
-    "report": evaluate.report,
-    "docs": evaluate.docs,
-}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command in `argv` (None: sys.argv) and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    selected_study = arguments[1] if arguments[:1] == ["study"] and len(arguments) > 1 else ""
-    return cli.run_command(_build_parser(selected_study), argv)
+    return cli.run_command(_build_parser(arguments), argv)
 
 
-def _build_parser(selected_study: str) -> cli.ArgumentParser:
+def _build_parser(arguments: list[str]) -> cli.ArgumentParser:
+    """Build the parser, with options only of the command that the arguments start with."""
     parser = cli.ArgumentParser(
         prog="aragorn-training", description=__doc__, epilog=TRAINING_EXIT_CODES
     )
     parser.add_argument("--version", action="version", version=f"aragorn-training {__version__}")
     commands = cli.Commands(parser)
-    all_command.add_all(commands)
-    kinds = commands.add_group("prepare", "build training data in a working directory", "KIND")
-    for name, run in prepare.KINDS.items():
-        add_command(kinds, name, run)
-    for name, command in COMMANDS.items():
-        add_command(commands, name, command)
-    study.add_studies(commands, selected_study)
+    groups: dict[str, cli.Commands] = {}
+    for name, target in COMMANDS.items():
+        group, _, last_word = name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = commands.add_group(group, *GROUPS[group])
+        owner = groups.get(group, commands)
+        description = describe_command(target)
+        if arguments[: len(name.split())] == name.split():
+            _add_command(owner, last_word, target, description)
+        else:
+            owner.add(last_word, lambda args: None, description)
     return commands.parser
+
+
+def _add_command(commands: cli.Commands, name: str, target: str, description: str) -> None:
+    function, options_type = load_command(target)
+
+    def handle(args: argparse.Namespace) -> None:
+        function(build_options(options_type, args))
+
+    add_arguments(commands.add(name, handle, description), options_type)
 
 
 def run() -> int:

@@ -1,17 +1,16 @@
-"""Define commands by functions of dataclasses, whose fields are options, and shared options."""
+"""Define options that several commands share, as fields of dataclasses."""
 
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from aragorn.cli import Commands
 from aragorn.errors import UsageError, abbreviate, escape_name, escape_undecodable
 from aragorn.io import AUTO_ORDER, Order
-from aragorn.options import add_arguments, build_options, integer_between, option, parse_path
+from aragorn.options import integer_between, option, parse_path
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 
 if TYPE_CHECKING:
@@ -23,29 +22,6 @@ SELECTION_MEASURES = ("nDCG@5-touche", "nDCG(judged_only=True)@5", "nDCG@5", "AP
 EXTENSIONS = re.compile(r"(\.(txt|run|trec|res|results|eval|tsv|qrels?))?(\.gz)?$", re.IGNORECASE)
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
 NamedPath = tuple[str, Path]
-
-
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[Any], object],
-    description: str = "",
-    options_type: type[Any] | None = None,
-) -> argparse.ArgumentParser:
-    """Add a command, a function whose only parameter is a dataclass of options.
-
-    The default description is the first paragraph of the function's docstring, and the default type
-    of the options that of its parameter.
-    """
-    options_type = options_type or get_type_hints(run)["options"]
-    text = description or " ".join((run.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
-
-    def handle(args: argparse.Namespace) -> None:
-        run(build_options(options_type, args))
-
-    parser = commands.add(name, handle, text[:1].lower() + text[1:])
-    add_arguments(parser, options_type)
-    return parser
 
 
 def output_option(help: str, metavar: str = "DIR") -> Any:
@@ -100,6 +76,15 @@ class WorkOptions:
         parse=parse_work_dir,
         metavar="WORK_DIR",
         help="working directory, which keeps finished steps",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions(WorkOptions):
+    """Options of all kinds of `prepare`."""
+
+    overwrite: bool = option(
+        False, help="overwrite data prepared from another input or with other settings"
     )
 
 

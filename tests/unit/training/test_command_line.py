@@ -11,7 +11,7 @@ from aragorn.errors import InputError
 from aragorn.paths import PROJECT_DIR
 from aragorn_training import options
 from aragorn_training.__main__ import main
-from aragorn_training.commands.study import list_studies
+from aragorn_training.commands import STUDIES
 from aragorn_training.data.word_vectors import check_vectors
 from tests.conftest import assert_runs, make_argument
 from tests.contract.input_files import write_files
@@ -58,7 +58,7 @@ def test_the_command_for_missing_vectors_is_complete(tmp_path):
         check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
-@pytest.mark.parametrize("name", list_studies())
+@pytest.mark.parametrize("name", [name.replace("_", "-") for name in STUDIES])
 def test_studies_are_found_by_their_modules(name, capsys):
     text = run_until_exit(["study", name, "--help"], 0, capsys)
     assert "--work-dir WORK_DIR" in text

@@ -3,14 +3,28 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.cli import Commands
+from aragorn.engine.device import choose_device
+from aragorn.errors import InputError, ReproductionError, SystemsFailedError
 from aragorn.options import option
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.storage.atomic_files import create_directory, write_directory_atomic
+from aragorn.storage.checkpoint_directory import require_replaceable
+from aragorn.threads import count_cpu_cores
+from aragorn_training.commands import graph
+from aragorn_training.commands.compare import compare_checkpoints
+from aragorn_training.commands.scheduler import (
+    FINISHED,
+    Record,
+    Records,
+    Scheduler,
+    format_plan,
+    list_gpus,
+)
+from aragorn_training.formatting import DASH
 from aragorn_training.options import (
     QRELS_HELP,
-    CheckpointOptions,
     DeviceOptions,
     WorkOptions,
-    add_command,
     input_option,
     output_option,
     parse_process_count,
@@ -24,7 +38,7 @@ VERDICTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
+class AllOptions(DeviceOptions, WorkOptions):
     """Options of `all`."""
 
     input_dir: Path = input_option("directory with topics and the args.me corpus")
@@ -35,6 +49,11 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
         "in any subdirectories",
     )
     qrels: Path | None = option(None, metavar="FILE", help=QRELS_HELP)
+    checkpoint_dir: Path = option(
+        CHECKPOINT_DIR,
+        "--checkpoints",
+        help=f"checkpoints with which the new ones are compared; verdicts: {VERDICTS}",
+    )
     only: tuple[str, ...] = option(
         (),
         nargs="+",
@@ -72,31 +91,8 @@ class AllOptions(DeviceOptions, CheckpointOptions, WorkOptions):
     )
 
 
-def add_all(commands: Commands) -> None:
-    """Add the command `all`, whose help also explains the verdicts."""
-    parser = add_command(commands, "all", make_all)
-    parser.epilog = f"verdicts: {VERDICTS}. {parser.epilog}"
-
-
 def make_all(options: AllOptions) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
-    from aragorn.engine.device import choose_device
-    from aragorn.errors import InputError, ReproductionError, SystemsFailedError
-    from aragorn.storage.atomic_files import create_directory
-    from aragorn.storage.checkpoint_directory import require_replaceable
-    from aragorn.threads import count_cpu_cores
-    from aragorn_training.commands import graph
-    from aragorn_training.commands.compare import compare_checkpoints
-    from aragorn_training.commands.scheduler import (
-        FINISHED,
-        Record,
-        Records,
-        Scheduler,
-        format_plan,
-        list_gpus,
-    )
-    from aragorn_training.formatting import DASH
-
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
@@ -160,6 +156,4 @@ def make_all(options: AllOptions) -> None:
 
 def _copy_checkpoint(source: Path, target: Path) -> None:
     """Copy a checkpoint, which replaces one at the target."""
-    from aragorn.storage.atomic_files import write_directory_atomic
-
     write_directory_atomic(target, {file.name: file.read_bytes() for file in source.iterdir()})

@@ -3,10 +3,25 @@
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import msgspec
+
+from aragorn.engine.device import choose_device
 from aragorn.errors import UsageError, escape_undecodable
 from aragorn.options import argument, option
+from aragorn.pipeline.session import CheckpointStore
+from aragorn.storage.checkpoint_directory import require_replaceable
+from aragorn.systems.catalogue import ENSEMBLES, QUALITY_RERANKINGS
+from aragorn.systems.fusion import EnsembleStage
+from aragorn_training.data.retrieval import open_retrieval
+from aragorn_training.data.word_vectors import get_default_folder_name
+from aragorn_training.data.work_directory import lock_run
+from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
+from aragorn_training.fitting.distributed import join_process_group
+from aragorn_training.fitting.fit import fit
+from aragorn_training.fusion.ensemble import fit_ensemble
+from aragorn_training.fusion.learned import fit_fusion
+from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.options import (
     QRELS_HELP,
     CheckpointOptions,
@@ -22,9 +37,9 @@ from aragorn_training.options import (
     parse_work_dir,
     qrels_option,
 )
-
-if TYPE_CHECKING:
-    from aragorn.systems.fusion import EnsembleStage
+from aragorn_training.tasks import load_recipe
+from aragorn_training.tuning.grid import load_grid, tune_grid
+from aragorn_training.tuning.quality import tune_quality
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +112,6 @@ class FuseOptions(DeviceOptions, CheckpointOptions, WorkOptions):
 
 def fit_recipe(options: FitOptions) -> None:
     """Train a network from a recipe; an interrupted run is resumed."""
-    from aragorn.engine.device import choose_device
-    from aragorn_training.data.word_vectors import get_default_folder_name
-    from aragorn_training.data.work_directory import lock_run
-    from aragorn_training.fitting.distributed import join_process_group
-    from aragorn_training.fitting.fit import fit
-    from aragorn_training.tasks import load_recipe
-
     recipe = load_recipe(options.recipe)
     name = escape_undecodable(Path(options.recipe).stem)
     output = _get_output(options, name)
@@ -117,10 +125,8 @@ def fit_recipe(options: FitOptions) -> None:
         fit(name, recipe, options.work_dir, vectors, output, device, options.restart, process)
 
 
-def _get_output(options: "FitOptions | TuneOptions | FuseOptions", name: str) -> Path:
+def _get_output(options: FitOptions | TuneOptions | FuseOptions, name: str) -> Path:
     """Return the directory of a checkpoint; raise OutputError if it holds other files."""
-    from aragorn.storage.checkpoint_directory import require_replaceable
-
     output = get_output(options, "checkpoints", name)
     require_replaceable(output)
     return output
@@ -128,11 +134,6 @@ def _get_output(options: "FitOptions | TuneOptions | FuseOptions", name: str) ->
 
 def tune(options: TuneOptions) -> None:
     """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
-    from aragorn.systems.catalogue import QUALITY_RERANKINGS
-    from aragorn_training.data.retrieval import open_retrieval
-    from aragorn_training.tuning.grid import load_grid, tune_grid
-    from aragorn_training.tuning.quality import tune_quality
-
     if options.grid in QUALITY_RERANKINGS:
         name = options.grid
         if len(options.qrels) > 1:
@@ -159,8 +160,6 @@ def tune(options: TuneOptions) -> None:
 
 def fuse(options: FuseOptions) -> None:
     """Fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs."""
-    from aragorn.systems.catalogue import ENSEMBLES
-
     inputs = {"-i": options.inputs, "--qrels": options.qrels}
     if options.fusion in ENSEMBLES:
         _fuse_ensemble(ENSEMBLES[options.fusion], options)
@@ -173,11 +172,7 @@ def fuse(options: FuseOptions) -> None:
         _fuse_learned(options)
 
 
-def _fuse_ensemble(stage: "EnsembleStage", options: FuseOptions) -> None:
-    from aragorn.engine.device import choose_device
-    from aragorn.pipeline.session import CheckpointStore
-    from aragorn_training.data.work_directory import lock_run
-    from aragorn_training.fusion.ensemble import fit_ensemble
+def _fuse_ensemble(stage: EnsembleStage, options: FuseOptions) -> None:
 
     if options.qrels:
         raise UsageError(
@@ -192,12 +187,6 @@ def _fuse_ensemble(stage: "EnsembleStage", options: FuseOptions) -> None:
 
 
 def _fuse_learned(options: FuseOptions) -> None:
-    import msgspec
-
-    from aragorn_training.data.retrieval import open_retrieval
-    from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
-    from aragorn_training.fusion.learned import fit_fusion
-    from aragorn_training.fusion.recipe import read_recipe
 
     recipe = read_recipe(options.fusion)
     name = escape_undecodable(Path(options.fusion).stem)

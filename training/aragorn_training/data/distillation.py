@@ -4,19 +4,23 @@ import hashlib
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from aragorn.cache import open_cache
+from aragorn.engine.device import choose_device
 from aragorn.errors import InputError
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, read_topics
+from aragorn.options import integer_between, option
+from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
-from aragorn.systems.catalogue import System
+from aragorn.systems.catalogue import System, get_system
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import describe_judged_data
 from aragorn_training.data.debates import exclude_paraphrases, read_debate_titles
@@ -24,19 +28,36 @@ from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import convert_table_errors
+from aragorn_training.options import (
+    CheckpointOptions,
+    DefaultInputOptions,
+    DeviceOptions,
+    PrepareOptions,
+    SeedOptions,
+    parse_positive_int,
+)
 
 VERSION = 1  # of the table made from the same rankings
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class DistillationSettings:
-    """Options of `prepare distillation` that determine the sample of titles and documents."""
+@dataclass(frozen=True, kw_only=True)
+class Options(DeviceOptions, CheckpointOptions, SeedOptions, PrepareOptions, DefaultInputOptions):
+    """Options of `prepare distillation`."""
 
-    max_titles: int = 1000
-    documents_per_title: int = 24  # half from the top ranks, half sampled from the lower ranks
-    seed: int = 0
+    exclude_topics: tuple[Path, ...] = option(
+        (),
+        metavar="FILE",
+        help="XML file of topics; titles similar to these or to the input's topics are dropped; "
+        "repeatable",
+    )
+    teacher: str = option("fusion", metavar="SYSTEM", help="name of the teacher system")
+    titles: int = option(1000, parse=parse_positive_int, help="maximum number of titles")
+    # half from the top ranks, half sampled from the lower ranks
+    documents: int = option(
+        24, parse=integer_between(2, 1000), help="number of documents per title"
+    )
 
 
 class DebateTitleInput(Dataset):
@@ -60,53 +81,46 @@ class DebateTitleInput(Dataset):
         return super().file_hashes | {"titles": hashlib.sha256(titles).hexdigest()}
 
 
-def build_title_input(
-    paths: Sequence[Path], excluded_topic_files: Sequence[Path], settings: DistillationSettings
-) -> DebateTitleInput:
-    """Combine the corpus of an input with at most `settings.max_titles` sampled debate titles that
-    paraphrase no topic of the input or of an excluded file; raise InputError if none remains."""
-    dataset = Dataset(*paths)
+def prepare_distillation(options: Options) -> None:
+    """Score documents for debate titles with a teacher system."""
+    system = get_system(options.teacher)
+    checkpoints = CheckpointStore(options.checkpoint_dir)
+    with open_cache(options.work_dir, options.work_dir) as cache:
+        dataset = _build_title_input(options)
+        session = Session(checkpoints, choose_device(options.device), cache)
+        retrieval = DatasetRetrieval(dataset, session)
+        cache_key = {
+            **describe_judged_data(dataset, hash_input_files([*options.exclude_topics])),
+            "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
+            "version": describe_versions(sys.modules[__name__]),
+            "max_titles": options.titles,
+            "documents_per_title": options.documents,
+            "seed": options.seed,
+        }
+        file = get_table_path(options.work_dir)
+        tables = RecordedFiles(file.parent, cache_key, options.overwrite)
+        tables.build([file.name], partial(_write_scores, system, retrieval, options))
+
+
+def _build_title_input(options: Options) -> DebateTitleInput:
+    """Combine the corpus of the input with sampled debate titles that paraphrase no topic of the
+    input or of an excluded file; raise InputError if none remains."""
+    dataset = Dataset(*options.inputs)
     excluded_topics = dataset.topics["query"].tolist()
-    for file in excluded_topic_files:
+    for file in options.exclude_topics:
         excluded_topics += read_topics([file])["query"].tolist()
-    all_titles = read_debate_titles(find_corpus_files(*paths))
+    all_titles = read_debate_titles(find_corpus_files(*options.inputs))
     titles = exclude_paraphrases(all_titles, excluded_topics)
     log.info(
         "%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles)
     )
     if not titles:
-        cause = (
-            f"all {len(all_titles)} debate titles paraphrase a topic"
-            if all_titles
-            else "no debate titles"
-        )
+        cause = f"all {len(all_titles)} debate titles paraphrase a topic"
+        cause = cause if all_titles else "no debate titles"
         raise InputError(f"{dataset.name}: {cause}; use a larger corpus")
-    rng = create_generator(settings.seed, RandomStream.DEBATE_TITLES)
-    sample = np.sort(rng.permutation(len(titles))[: settings.max_titles])
-    return DebateTitleInput(*paths, titles=[titles[index] for index in sample])
-
-
-def prepare_distillation(
-    system: System,
-    retrieval: DatasetRetrieval,
-    excluded_topic_files: Sequence[Path],
-    settings: DistillationSettings,
-    overwrite: bool = False,
-) -> None:
-    """Write documents with a teacher's scores for debate titles to the table of the retrieval's
-    working directory, see `get_table_path`; keep a complete table.
-
-    The retrieval is on the result of `build_title_input` with the same topic files and settings.
-    """
-    cache_key = {
-        **describe_judged_data(retrieval.dataset, hash_input_files([*excluded_topic_files])),
-        "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
-        "version": describe_versions(sys.modules[__name__]),
-        **asdict(settings),
-    }
-    file = get_table_path(retrieval.session.cache.path)
-    tables = RecordedFiles(file.parent, cache_key, overwrite)
-    tables.build([file.name], partial(_write_scores, system, retrieval, settings))
+    rng = create_generator(options.seed, RandomStream.DEBATE_TITLES)
+    sample = np.sort(rng.permutation(len(titles))[: options.titles])
+    return DebateTitleInput(*options.inputs, titles=[titles[index] for index in sample])
 
 
 def get_table_path(work_dir: Path) -> Path:
@@ -122,13 +136,13 @@ def load_table(work_dir: Path) -> tuple[pd.DataFrame, Record]:
 
 
 def _write_scores(
-    system: System, retrieval: DatasetRetrieval, settings: DistillationSettings, file: Path
+    system: System, retrieval: DatasetRetrieval, options: Options, file: Path
 ) -> None:
     titles = retrieval.topics.set_index("qid")["query"]
-    count = settings.documents_per_title
+    count = options.documents
     lists = []
     for qid, ranking in retrieval.rank(system.stage).groupby("qid", sort=False):
-        documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
+        documents = ranking.iloc[_select_ranks(len(ranking), options, int(str(qid)))]
         if len(documents) == count and documents["score"].nunique() > 1:
             lists.append(documents.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not lists:
@@ -145,9 +159,9 @@ def _write_scores(
     log.info(message, count, len(lists), len(titles))
 
 
-def _select_ranks(n_documents: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` 0-based ranks: half at the top, half sampled below."""
-    n_top = min(n_documents, -(-settings.documents_per_title // 2))
-    rng = create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index)
-    sample = rng.permutation(n_documents - n_top)[: settings.documents_per_title - n_top]
+def _select_ranks(n_documents: int, options: Options, title_index: int) -> np.ndarray:
+    """Select the 0-based ranks of at most `documents`: half at the top, half sampled below."""
+    n_top = min(n_documents, -(-options.documents // 2))
+    rng = create_generator(options.seed, RandomStream.DEBATE_TITLES, title_index)
+    sample = rng.permutation(n_documents - n_top)[: options.documents - n_top]
     return np.concatenate([np.arange(n_top), n_top + np.sort(sample)])

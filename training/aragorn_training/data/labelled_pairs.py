@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from aragorn_training.data.corpora import UNKNOWN_LICENCE
 from aragorn_training.data.datasets.delimited import parse_number, parse_text, read_rows
 from aragorn_training.data.distillation import get_table_path
 from aragorn_training.data.quality import COLUMNS
+from aragorn_training.data.work_directory import open_folder
+from aragorn_training.options import PrepareOptions, input_option
 
 VERSION = 1  # of the lists made from the same table
 
@@ -25,23 +28,33 @@ MIN_QUERIES = 2  # one is held out
 log = logging.getLogger(__name__)
 
 
-def prepare_labels(file: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Write the pairs of a UTF-8 table `query text label`, tab-separated or .csv with commas and
-    double quotes, as training lists, one per query, to `get_table_path(work_dir)`; keep complete
-    lists.
+@dataclass(frozen=True, kw_only=True)
+class Options(PrepareOptions):
+    """Options of `prepare labels`."""
 
-    Raises InputError if the table is malformed, or fewer than MIN_QUERIES queries have texts of
-    different labels.
+    table: Path = input_option(
+        "table with the columns query, text and label (a number, higher: better), tab-separated or "
+        ".csv"
+    )
+
+
+def prepare_labels(options: Options) -> None:
+    """Read labelled pairs, for recipes with [distillation], instead of a teacher's scores.
+
+    The table is UTF-8; .csv files have commas and double quotes. Its pairs become training lists,
+    one per query. Raises InputError if the table is malformed, or fewer than MIN_QUERIES queries
+    have texts of different labels.
     """
     cache_key = {
-        "input": hash_input_files([file]),
-        "data": file.name,
+        "input": hash_input_files([options.table]),
+        "data": options.table.name,
         "licence": UNKNOWN_LICENCE,
         "version": describe_versions(sys.modules[__name__]),
     }
-    output = get_table_path(work_dir)
-    tables = RecordedFiles(output.parent, cache_key, overwrite)
-    tables.build([output.name], partial(_write_lists, file))
+    output = get_table_path(options.work_dir)
+    with open_folder(output.parent, options.work_dir):
+        tables = RecordedFiles(output.parent, cache_key, options.overwrite)
+        tables.build([output.name], partial(_write_lists, options.table))
 
 
 def _write_lists(file: Path, output: Path) -> None:

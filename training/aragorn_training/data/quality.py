@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,12 @@ from aragorn.storage.recorded_files import RecordedFiles, read_record
 from aragorn.versions import describe_versions
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.datasets.quality_lists import IBM, UKP
-from aragorn_training.data.work_directory import build_not_found_error, convert_table_errors
+from aragorn_training.data.work_directory import (
+    build_not_found_error,
+    convert_table_errors,
+    open_folder,
+)
+from aragorn_training.options import PrepareOptions, input_option
 
 VERSION = 1  # of the tables made from the same data sets
 
@@ -42,37 +47,43 @@ CREDITS = {  # of the data sets for training
 }
 
 
-def find_datasets(directory: Path) -> list[str]:
-    """Return the keys of FOLDERS that have a folder; raise InputError if there is none."""
-    datasets = [name for name, folder in FOLDERS.items() if (directory / folder).is_dir()]
-    missing_folders = [folder for name, folder in FOLDERS.items() if name not in datasets]
-    if not datasets:
-        raise InputError(
-            f"{directory}: no data set; download one into its folder "
-            f"({' or '.join(missing_folders)})"
-        )
+@dataclass(frozen=True, kw_only=True)
+class Options(PrepareOptions):
+    """Options of `prepare quality`."""
+
+    input_dir: Path = input_option(
+        "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, "
+        "webis-argquality-20/, as published"
+    )
+
+
+def prepare_quality(options: Options) -> None:
+    """Build tables of the argument-quality data sets (UKP, IBM, Webis).
+
+    One table, with a manifest of its source files, per data set that has a folder. The table of
+    Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
+    """
+    directory = options.input_dir
+    missing_folders = [folder for folder in FOLDERS.values() if not (directory / folder).is_dir()]
+    if len(missing_folders) == len(FOLDERS):
+        folders = f"({' or '.join(missing_folders)})"
+        raise InputError(f"{directory}: no data set; download one into its folder {folders}")
     if missing_folders:
         message = "%s: skipping data sets whose folders are missing: %s"
         log.info(message, directory, ", ".join(missing_folders))
-    return datasets
-
-
-def prepare_quality(
-    directory: Path, datasets: Sequence[str], work_dir: Path, overwrite: bool = False
-) -> None:
-    """Write one table per data set into `work_dir`/quality, with a manifest of its source files.
-
-    The table of Webis-ArgQuality-20 has more columns than COLUMNS, see
-    `webis_argquality.read_judgments`.
-    """
-    sources = {name: LIST_DATASETS.get(name, webis_argquality) for name in datasets}
-    inputs = {name: hash_input_files(data.list_files(directory)) for name, data in sources.items()}
-    for name, hashes in inputs.items():
-        file = get_table_path(work_dir, name)
-        cache_key = {"input": hashes, "version": describe_versions(sys.modules[__name__])}
-        manifest = file.with_suffix(".json").name
-        tables = RecordedFiles(file.parent, cache_key, overwrite, manifest, [file.name])
-        tables.build([file.name], partial(_write_table, name, directory))
+    with open_folder(options.work_dir / "quality", options.work_dir):
+        for name, folder in FOLDERS.items():
+            if folder in missing_folders:
+                continue
+            files = LIST_DATASETS.get(name, webis_argquality).list_files(directory)
+            versions = describe_versions(sys.modules[__name__])
+            cache_key = {"input": hash_input_files(files), "version": versions}
+            table = get_table_path(options.work_dir, name)
+            manifest = table.with_suffix(".json").name
+            tables = RecordedFiles(
+                table.parent, cache_key, options.overwrite, manifest, [table.name]
+            )
+            tables.build([table.name], partial(_write_table, name, directory))
 
 
 def _write_table(name: str, directory: Path, file: Path) -> None:

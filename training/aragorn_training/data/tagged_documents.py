@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,8 @@ from aragorn_training.data.datasets.argument_components import (
     read_documents,
 )
 from aragorn_training.data.split import hold_out
-from aragorn_training.data.work_directory import convert_table_errors
+from aragorn_training.data.work_directory import convert_table_errors, open_folder
+from aragorn_training.options import PrepareOptions, input_option
 
 VERSION = 1  # of the tables made from the same data sets
 
@@ -38,15 +40,28 @@ class Split(NamedTuple):
     test: list[TaggedDocument]
 
 
-def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Convert es.txt and wd.txt to `work_dir`/tagging/{essays,webd}.parquet (`words tags`)."""
+@dataclass(frozen=True, kw_only=True)
+class Options(PrepareOptions):
+    """Options of `prepare tags`."""
+
+    input_dir: Path = input_option(
+        "directory with es.txt and wd.txt (persuasive essays, web discourse), "
+        "as published by TARGER's authors"
+    )
+
+
+def prepare_tags(options: Options) -> None:
+    """Build token-level argument annotations for TARGER."""
+    directory = options.input_dir
     inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
     versions = describe_versions(surface_tokens, sys.modules[__name__])
     cache_key = {"input": inputs, "version": versions}
-    tables = RecordedFiles(work_dir / "tagging", cache_key, overwrite)
-    for name, dataset in SOURCES.items():
-        file = get_table_path(work_dir, name)
-        tables.build([file.name], partial(_write_table, directory, name, dataset))
+    folder = options.work_dir / "tagging"
+    with open_folder(folder, options.work_dir):
+        tables = RecordedFiles(folder, cache_key, options.overwrite)
+        for name, dataset in SOURCES.items():
+            file = get_table_path(options.work_dir, name)
+            tables.build([file.name], partial(_write_table, directory, name, dataset))
 
 
 def get_table_path(work_dir: Path, name: str) -> Path:

@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
 from aragorn.io.touche import find_corpus_files, read_documents
+from aragorn.options import option
 from aragorn.progress import track
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
@@ -30,7 +32,8 @@ from aragorn.text.passages import split_passages
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import describe_corpus
 from aragorn_training.data.debates import read_topics
-from aragorn_training.data.work_directory import convert_table_errors, iter_rows
+from aragorn_training.data.work_directory import convert_table_errors, iter_rows, open_folder
+from aragorn_training.options import CorpusOptions, PrepareOptions
 
 VERSION = 1  # of the table made from the same corpus
 
@@ -80,24 +83,34 @@ def find_matching_words(passage: str, reference: str, stems: TermAnalyser) -> li
     )
 
 
-def prepare_passages(
-    corpus_dir: Path,
-    work_dir: Path,
-    qrels: Sequence[Path] = (),
-    runs: Sequence[Path] = (),
-    overwrite: bool = False,
-) -> pd.DataFrame:
-    """Write the passages of all arguments of sufficient length into `work_dir`/passages, see
-    SCHEMA.
+@dataclass(frozen=True, kw_only=True)
+class Options(PrepareOptions, CorpusOptions):
+    """Options of `prepare passages`."""
 
-    Documents of the TREC files `qrels` are marked as judged, and those in the top POOL_DEPTH of a
-    topic in `runs` as pooled.
+    exclude_qrels: tuple[Path, ...] = option(
+        (),
+        metavar="FILE",
+        help="TREC qrels; recipes may exclude the judged documents from training; repeatable",
+    )
+    exclude_runs: tuple[Path, ...] = option(
+        (),
+        "--exclude-run",
+        metavar="FILE",
+        help="TREC run; recipes may exclude its top 50 documents per topic from training; "
+        "repeatable",
+    )
 
-    Returns:
-        One row per document set (`documents`) and reference: number of `passages`, percentage
-        without a relevant word (`empty`), and this percentage in Hollatz 2022 (`published`).
+
+def prepare_passages(options: Options) -> None:
+    """Build passages with target term weights for DeepCT.
+
+    The passages of all arguments of sufficient length, see SCHEMA. Documents of the qrels are
+    marked as judged, and those in the top POOL_DEPTH of a topic in the runs as pooled. Prints the
+    percentage of passages without a relevant word by document set and reference.
     """
-    files = find_corpus_files(corpus_dir)
+    files = find_corpus_files(options.input_dir)
+    qrels = options.exclude_qrels
+    runs = options.exclude_runs
     cache_key = {
         "input": hash_input_files(files),
         **describe_corpus(files),
@@ -109,10 +122,15 @@ def prepare_passages(
     pooled_docnos = {
         docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]
     }
-    tables = RecordedFiles(get_passages_dir(work_dir), cache_key, overwrite)
-    tables.build([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
+    folder = get_passages_dir(options.work_dir)
+    with open_folder(folder, options.work_dir):
+        tables = RecordedFiles(folder, cache_key, options.overwrite)
+        tables.build([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
     is_known = {"all": True, "unjudged": bool(qrels), "unpooled": bool(qrels and runs)}
-    return _count_passages(work_dir, [name for name in is_known if is_known[name]])
+    table = _count_passages(options.work_dir, [name for name in is_known if is_known[name]])
+    text = "`empty` in this corpus, `published` in Hollatz 2022"
+    print(f"percentage of passages without a relevant word: {text}")
+    print(table.to_string(index=False, float_format="%.1f"))
 
 
 def _write_passages(

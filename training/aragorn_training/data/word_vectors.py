@@ -7,7 +7,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,7 @@ import safetensors
 import safetensors.numpy
 
 from aragorn.errors import InputError
+from aragorn.options import option
 from aragorn.progress import track_weighted
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import open_regular
@@ -30,7 +31,14 @@ from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import (
     build_not_found_error,
     iter_rows,
+    open_folder,
     read_prepared_manifest,
+)
+from aragorn_training.options import (
+    PrepareOptions,
+    SeedOptions,
+    output_option,
+    parse_positive_int,
 )
 
 VERSION = 1  # of the vectors of the same tables
@@ -44,97 +52,121 @@ VOCABULARY_FILE = "vocabulary.txt"
 VECTORS_FILE = "vectors.safetensors"
 MAX_WORDS_PER_TEXT = 10_000  # gensim truncates longer texts
 FASTTEXT_BUCKETS = 200_000  # fastText hash buckets; gensim's default of 2,000,000 takes 0.8 GB
-SURFACE_EPOCHS = 20  # default number of epochs for vectors of surface tokens
+DIMENSIONS = 300  # by default
+EPOCHS = 5  # by default
+SURFACE_EPOCHS = 20  # by default, for vectors of surface tokens
 
 VectorMethod = Literal["word2vec", "fasttext"]
 
 
-@dataclass(frozen=True)
-class VectorSettings:
-    """Options of `prepare vectors` that determine the vocabulary and its vectors."""
+@dataclass(frozen=True, kw_only=True)
+class Options(SeedOptions, PrepareOptions):
+    """Options of `prepare vectors`."""
 
-    dimensions: int = 300
-    minimum_frequency: int = 5
-    epochs: int = 5
-    seed: int = 0
-    # method for surface tokens (taggers); None: word2vec on normalised words
-    surface_method: VectorMethod | None = None
+    from_file: Path | None = option(
+        None, metavar="FILE", help="file of GloVe or word2vec vectors to read instead of training"
+    )
+    output: Path | None = output_option(
+        "output directory (default: WORK_DIR/vectors; "
+        "with --surface-tokens: WORK_DIR/vectors-METHOD)"
+    )
+    dimensions: int = option(
+        DIMENSIONS, parse=parse_positive_int, help="number of dimensions of the vectors"
+    )
+    minimum_frequency: int = option(
+        5, parse=parse_positive_int, help="minimum word frequency in the premises"
+    )
+    epochs: int | None = option(
+        None,
+        parse=parse_positive_int,
+        help="number of training epochs (default: 5; with --surface-tokens: 20)",
+    )
+    surface_tokens: VectorMethod | None = option(
+        None,
+        help="method to train vectors of unnormalised tokens, for TARGER (default: normalised "
+        "words)",
+    )
 
     @property
-    def premise_table(self) -> str:
-        """File name of the table that the premises are read from."""
-        return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
+    def n_epochs(self) -> int:
+        """Number of training epochs."""
+        return self.epochs or (SURFACE_EPOCHS if self.surface_tokens else EPOCHS)
 
 
 class PremiseTokens:
     """Tokenised training premises, read on each pass and cut after MAX_WORDS_PER_TEXT words."""
 
-    def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
-        self._file = work_dir / settings.premise_table
-        self._tokenise = split_surface_tokens if settings.surface_method else str.split
+    def __init__(self, work_dir: Path, surface_method: VectorMethod | None) -> None:
+        self._file = work_dir / get_premise_table(surface_method)
+        self._tokenise = split_surface_tokens if surface_method else str.split
 
     def __iter__(self) -> Iterator[list[str]]:
         for row in iter_rows(self._file, ["premise"], self._file.parent):
             yield self._tokenise(row["premise"])[:MAX_WORDS_PER_TEXT]
 
 
-def prepare_vectors(
-    work_dir: Path,
-    output_dir: Path,
-    settings: VectorSettings,
-    vectors_file: Path | None,
-    overwrite: bool = False,
-) -> None:
-    """Write vocabulary.txt and vectors.safetensors with one tensor, `vectors` (terms, dimensions)
-    float32.
+def get_premise_table(surface_method: VectorMethod | None) -> str:
+    """Return the name of the table whose premises have surface tokens, or normalised words."""
+    return f"train.{'pieces' if surface_method else 'words'}.parquet"
 
-    The vocabulary holds the words that the training premises contain at least `minimum_frequency`
-    times, most frequent first. Vectors are trained, or read from `vectors_file` unless it is None
-    (word2vec *.bin or text, GloVe text); words missing from it get random vectors with the standard
-    deviation of the vectors read.
+
+def prepare_vectors(options: Options) -> None:
+    """Build word vectors, trained on the premises or read from a file.
+
+    Writes vocabulary.txt, and vectors.safetensors with one tensor, `vectors` (terms, dimensions)
+    float32. The vocabulary holds the words that the training premises contain at least
+    `minimum_frequency` times, most frequent first. The file is word2vec (*.bin or text) or GloVe
+    text; words missing from it get random vectors with the standard deviation of those read.
     """
-    tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
+    work_dir = options.work_dir
+    method = options.surface_tokens
+    tables = read_prepared_manifest(work_dir).files.get(get_premise_table(method))
     if tables is None:
-        raise build_not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
-    [vectors_file_hash] = hash_input_files([vectors_file]).values() if vectors_file else ["none"]
+        raise build_not_found_error(work_dir / get_premise_table(method), work_dir, "pairs")
+    file = options.from_file
+    [file_hash] = hash_input_files([file]).values() if file else ["none"]
     cache_key = {
         "tables": tables.xxh3,
         "version": describe_versions(normalisation, surface_tokens, sys.modules[__name__]),
-        **{name: value for name, value in asdict(settings).items() if value is not None},
-        "vectors_file": vectors_file_hash,
+        "dimensions": options.dimensions,
+        "minimum_frequency": options.minimum_frequency,
+        "epochs": options.n_epochs,
+        "seed": options.seed,
+        **({"surface_method": method} if method else {}),
+        "vectors_file": file_hash,
     }
-    output = RecordedFiles(output_dir, cache_key, overwrite)
-    premises = PremiseTokens(work_dir, settings)
-    vocabulary = _build_vocabulary(work_dir, premises, settings)
+    folder = options.output or work_dir / get_default_folder_name(method)
+    with open_folder(folder, work_dir):
+        output = RecordedFiles(folder, cache_key, options.overwrite)
+        premises = PremiseTokens(work_dir, method)
+        vocabulary = _build_vocabulary(premises, options)
 
-    def write(path: Path) -> None:
-        vectors = (
-            _read_vectors_file(vectors_file, settings.dimensions)
-            if vectors_file
-            else _train_vectors(premises, settings)
-        )
-        table = _build_vector_table(vocabulary, vectors, settings)
-        path.write_bytes(safetensors.numpy.save({"vectors": table}))
+        def write(path: Path) -> None:
+            vectors = (
+                _read_vectors_file(file, options.dimensions)
+                if file
+                else _train_vectors(premises, options)
+            )
+            table = _build_vector_table(vocabulary, vectors, options)
+            path.write_bytes(safetensors.numpy.save({"vectors": table}))
 
-    output.build([VECTORS_FILE], write)
-    content = vocabulary.to_text().encode()
-    output.build([VOCABULARY_FILE], lambda file: file.write_bytes(content))
+        output.build([VECTORS_FILE], write)
+        content = vocabulary.to_text().encode()
+        output.build([VOCABULARY_FILE], lambda path: path.write_bytes(content))
 
 
-def _build_vocabulary(
-    work_dir: Path, premises: PremiseTokens, settings: VectorSettings
-) -> Vocabulary:
+def _build_vocabulary(premises: PremiseTokens, options: Options) -> Vocabulary:
     """Build the vocabulary and log its coverage; InputError if no word is frequent enough."""
     counts = Counter(word for words in premises for word in words)
-    frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
+    frequent_words = [word for word, count in counts.items() if count >= options.minimum_frequency]
     if not frequent_words:
         raise InputError(
-            f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower "
+            f"{options.work_dir}: no word has frequency {options.minimum_frequency} or more; lower "
             "--minimum-frequency"
         )
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    tokenise = split_surface_tokens if settings.surface_method else tokenise_query
-    _log_coverage(work_dir, vocabulary, counts, tokenise)
+    tokenise = split_surface_tokens if options.surface_tokens else tokenise_query
+    _log_coverage(options.work_dir, vocabulary, counts, tokenise)
     return vocabulary
 
 
@@ -164,32 +196,32 @@ def check_vectors(
     """Raise InputError with the command to run if `output_dir` has no word vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
-        flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
+        flags += f" --dimensions {dimensions}" if dimensions != DIMENSIONS else ""
         raise InputError(
             f"{output_dir}: no word vectors; run `aragorn-training prepare vectors --work-dir "
             f"{work_dir}{flags}`"
         )
 
 
-def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:
+def _train_vectors(premises: PremiseTokens, options: Options) -> KeyedVectors:
     from gensim.models import FastText, Word2Vec
 
     logging.getLogger("gensim").setLevel(logging.WARNING)  # its events are for its developers
-    is_fasttext = settings.surface_method == "fasttext"
+    is_fasttext = options.surface_tokens == "fasttext"
     model_class = partial(FastText, bucket=FASTTEXT_BUCKETS) if is_fasttext else Word2Vec
     model = model_class(
-        vector_size=settings.dimensions,
-        min_count=settings.minimum_frequency,
+        vector_size=options.dimensions,
+        min_count=options.minimum_frequency,
         window=5,
         sg=1,
         negative=5,
-        seed=settings.seed,
+        seed=options.seed,
         workers=1,  # more workers make training non-deterministic
         hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's hash is randomised per process
     )
     model.build_vocab(premises)
-    epochs = _Epochs(premises, model.corpus_count, settings.epochs)
-    model.train(epochs, total_examples=model.corpus_count, epochs=settings.epochs)
+    epochs = _Epochs(premises, model.corpus_count, options.n_epochs)
+    model.train(epochs, total_examples=model.corpus_count, epochs=options.n_epochs)
     return model.wv
 
 
@@ -235,7 +267,7 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
 
 
 def _build_vector_table(
-    vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings
+    vocabulary: Vocabulary, vectors: KeyedVectors, options: Options
 ) -> np.ndarray:
     rows = vectors.key_to_index
     is_known = [term in rows for term in vocabulary.terms]
@@ -245,8 +277,8 @@ def _build_vector_table(
             "--from-file: no word of the premises has a vector; use vectors of lower-cased English "
             "words"
         )
-    rng = create_generator(settings.seed, RandomStream.MISSING_VECTORS)
-    size = (len(is_known), settings.dimensions)
+    rng = create_generator(options.seed, RandomStream.MISSING_VECTORS)
+    size = (len(is_known), options.dimensions)
     table = rng.normal(0, known_vectors.std(), size).astype(np.float32)
     table[is_known] = known_vectors
     message = "Found vectors for %d of %d terms; vectors of the other terms are random"

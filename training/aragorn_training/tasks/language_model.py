@@ -18,7 +18,7 @@ from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn.text.vocabulary import UNKNOWN_ID
 from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.split import hold_out
-from aragorn_training.data.word_vectors import VectorMethod, VectorSettings
+from aragorn_training.data.word_vectors import VectorMethod, get_premise_table
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.initialisation import (
     copy_word_vectors,
@@ -81,7 +81,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     ) -> Task[Any]:
         """Load the training premises, hold out some of them and split all into passages."""
         manifest = read_prepared_manifest(work_dir)
-        table = VectorSettings(surface_method=self.vectors).premise_table
+        table = get_premise_table(self.vectors)
         premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out_rows, remaining_rows = hold_out(len(premises), validation_size, recipe.seed)

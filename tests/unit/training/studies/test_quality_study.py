@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from aragorn.errors import TrainingError
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import FOLDERS, load_table, prepare_quality
+from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.evaluation.folds import split_folds
 from aragorn_training.fitting.listwise_losses import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
@@ -49,7 +50,7 @@ def test_split_folds_depends_on_seed_and_rejects_few_names():
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
     work = tmp_path_factory.mktemp("quality")
-    prepare_quality(write_quality(work / "data"), list(FOLDERS), work)
+    prepare_quality(QualityOptions(input_dir=write_quality(work / "data"), work_dir=work))
     return {name: load_table(work, name) for name in FOLDERS}
 
 

@@ -1,6 +1,7 @@
 """Tests of the results of all systems: nested tuning, held-out years, tables."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from aragorn.pipeline.retrieval import iter_components
 from aragorn.storage.archives import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.__main__ import main
+from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
@@ -61,7 +63,9 @@ def test_tuning_does_not_depend_on_held_out_judgments(
     name, judged_input, all_checkpoints_dir, tmp_path, make_retrieval
 ):
     retrieval = make_retrieval(judged_input, checkpoints=all_checkpoints_dir)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
+    work_dir = tmp_path / "prepared"
+    prepare_quality(QualityOptions(input_dir=write_quality(tmp_path / "data"), work_dir=work_dir))
+    shutil.copytree(work_dir / "quality", retrieval.session.cache.path / "quality")
     qrels = judge(retrieval, 1)
     topics = sorted(qrels["qid"].unique())
     recipe = read_recipe("fusion")

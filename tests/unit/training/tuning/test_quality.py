@@ -1,6 +1,7 @@
 """Tests of tuning quality re-ranking: grid, selection, checkpoint and cross-validation."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from aragorn.systems.catalogue import get_system
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn_training.data.datasets import webis_argquality
+from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.tuning import quality as tuning
@@ -38,7 +40,9 @@ SYSTEM = get_system("tfr_bert")
 @pytest.fixture
 def retrieval(corpus_with_topics, checkpoints_copy, tmp_path, make_retrieval):
     retrieval = make_retrieval(corpus_with_topics, checkpoints=checkpoints_copy)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], retrieval.session.cache.path)
+    work_dir = tmp_path / "prepared"
+    prepare_quality(QualityOptions(input_dir=write_quality(tmp_path / "data"), work_dir=work_dir))
+    shutil.copytree(work_dir / "quality", retrieval.session.cache.path / "quality")
     return retrieval
 
 
