@@ -28,20 +28,19 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
 from aragorn.engine import CPU, LOCAL_ENGINE
-from aragorn.index import dense, inverted, latent, lexical
+from aragorn.index import dense, inverted, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.io.dataset import Dataset
 from aragorn.models.bert import BERTRanker
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Ranker
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.search.searcher import Searcher
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
@@ -51,14 +50,14 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
+from aragorn.systems import latent
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordPieceTokeniser, WordTokeniser
 from aragorn_training.__main__ import main as run_training
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting import training_loop

@@ -21,8 +21,7 @@ import torch
 
 from aragorn.cache import open_cache
 from aragorn.engine import CPU
-from aragorn.index import conclusions, dense, inverted, latent, lexical, weighting
-from aragorn.index.conclusions import ConclusionIndex
+from aragorn.index import dense, inverted, lexical, weighting
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import checkpoint, enrichment, pair_scoring
@@ -37,8 +36,9 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.pipeline.session import CheckpointStore, Session
-from aragorn.systems import quality, weighted_sum
+from aragorn.systems import conclusions, latent, quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
+from aragorn.systems.conclusions import ConclusionIndex
 from aragorn.systems.dense import DenseConclusionStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.fusion import FusionStage
@@ -49,8 +49,7 @@ from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.porter import stem
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordPieceTokeniser, WordTokeniser
 from aragorn.versions import describe_versions
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting.fit import save_network

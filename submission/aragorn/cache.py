@@ -30,14 +30,13 @@ import xxhash
 from aragorn.errors import OutputError, abbreviate_list, pluralise
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import (
-    build_unwritable_error,
     create_directory,
-    get_temporary_path,
     open_regular,
     read_regular,
     remove,
     remove_stale_files,
     replace_atomic,
+    replace_directory,
 )
 from aragorn.storage.locks import (
     MARKER_FILE,
@@ -50,7 +49,7 @@ from aragorn.storage.recorded_files import compute_xxh3, find_intact, verify_che
 
 log = logging.getLogger(__name__)
 
-ENTRY_NAME = re.compile(r"[a-z][a-z0-9_-]*-[0-9a-f]{16}")
+ENTRY_NAME = re.compile(r"([a-z][a-z0-9_-]*)-[0-9a-f]{16}")
 CHECKSUM_SIZE = 16  # bytes
 CHECKSUMS_FILE = "checksums.json"
 
@@ -86,17 +85,15 @@ class Cache:
 
     def describe_unused(self) -> str:
         """Describe the entries with the name, but not the key, of one used here; "" if none."""
-        names = {_get_name(path) for path in self._used}
-        entries = {path for path in self.path.iterdir() if _get_name(path) in names}
-        unused_paths = sorted(entries - self._used)
-        if not unused_paths:
+        unused = [entry for entry in list_entries(self.path) if entry.path not in self._used]
+        names = {path.name.rpartition("-")[0] for path in self._used}
+        outdated = [entry for entry in unused if entry.name in names]
+        if not outdated:
             return ""
-        size = sum(map(_measure_size, unused_paths))
-        count = pluralise(len(unused_paths), "unused result")
-        origin = (
-            f"of other systems, inputs, checkpoints, settings or versions ({size / 1e6:.1f} MB)"
-        )
-        examples = abbreviate_list([path.name for path in unused_paths])
+        megabytes = sum(entry.size for entry in outdated) / 1e6
+        origin = f"of other systems, inputs, checkpoints, settings or versions ({megabytes:.1f} MB)"
+        examples = abbreviate_list([entry.path.name for entry in outdated])
+        count = pluralise(len(outdated), "unused result")
         return f"{count} {origin}; delete them if unneeded: {examples}"
 
     def _locate(self, name: str, key: str) -> Path:
@@ -110,35 +107,27 @@ class Cache:
 class Entry(NamedTuple):
     """A result in a cache directory."""
 
+    name: str
     path: Path
     size: int  # bytes
     age: float  # seconds since it was last used
 
-    @property
-    def name(self) -> str:
-        return _get_name(self.path)
-
-    def has_intact_file(self) -> bool:
-        """Return whether this is a directory with checksums, or one of its parts is intact."""
-        if (self.path / CHECKSUMS_FILE).is_file():
-            return True
-        for part in self.path.glob("[!.]*"):
-            with suppress(OSError, ValueError):
-                _read_payload(part)
-                return True
-        return False
-
 
 def list_entries(directory: Path) -> list[Entry]:
     """List the results in a cache directory, by path. Raises OutputError if it cannot be read."""
+    entries = []
     try:
-        paths = sorted(path for path in directory.iterdir() if ENTRY_NAME.fullmatch(path.name))
-        return [
-            Entry(path, _measure_size(path), time.time() - path.lstat().st_mtime) for path in paths
-        ]
+        for path in sorted(directory.iterdir()):
+            if match := ENTRY_NAME.fullmatch(path.name):
+                size = 0
+                for file in path.rglob("*"):
+                    with suppress(OSError):  # another process has removed it
+                        size += file.lstat().st_size
+                entries.append(Entry(match[1], path, size, time.time() - path.lstat().st_mtime))
     except OSError as error:
         fix = "pass the directory of --cache-dir"
         raise OutputError(f"{directory}: cannot be read ({error.strerror}); {fix}") from None
+    return entries
 
 
 def prune(directory: Path, max_age: float) -> list[Entry]:
@@ -148,11 +137,22 @@ def prune(directory: Path, max_age: float) -> list[Entry]:
         unused_entries = [
             entry
             for entry in list_entries(directory)
-            if entry.age > max_age and entry.has_intact_file()
+            if entry.age > max_age and _has_intact_file(entry.path)
         ]
         for entry in unused_entries:
             remove(entry.path)
     return unused_entries
+
+
+def _has_intact_file(path: Path) -> bool:
+    """Return whether a path is a directory with checksums, or a folder with an intact part."""
+    if (path / CHECKSUMS_FILE).is_file():
+        return True
+    for part in path.glob("[!.]*"):
+        with suppress(OSError, ValueError):
+            _read_payload(part)
+            return True
+    return False
 
 
 class Parts:
@@ -312,34 +312,9 @@ def _verify_directory(path: Path) -> Path:
 
 
 def _write_directory(path: Path, build: Callable[[Path], object]) -> Path:
-    temporary = get_temporary_path(path)
-    try:
-        temporary.mkdir()
+    with replace_directory(path) as temporary:
         build(temporary)
         checksums = {file.name: compute_xxh3(file) for file in sorted(temporary.iterdir())}
         checksums[CHECKSUMS_FILE] = path.name  # so that no copy of another entry is valid
         (temporary / CHECKSUMS_FILE).write_bytes(msgspec.json.encode(checksums))
-        for file in temporary.iterdir():
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
-        with suppress(OSError, ValueError):
-            return _verify_directory(path)  # without locks, another process may have built it
-        remove(path)
-        temporary.replace(path)
-        return path
-    except OSError as error:
-        raise build_unwritable_error(path, error) from None
-    finally:
-        remove(temporary)
-
-
-def _measure_size(path: Path) -> int:
-    size = 0
-    for file in path.rglob("*"):
-        with suppress(OSError):
-            size += file.lstat().st_size
-    return size
-
-
-def _get_name(path: Path) -> str:
-    return path.name.rpartition("-")[0]
+    return path

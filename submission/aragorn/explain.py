@@ -9,9 +9,8 @@ from pathlib import Path
 from aragorn.errors import UsageError, abbreviate
 from aragorn.explanation import Explanation, Row, TextSpan, select_largest
 from aragorn.io.dataset import Dataset
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
-from aragorn.pipeline.session import open_session
+from aragorn.pipeline.session import Collection, open_session
 from aragorn.systems.catalogue import System, get_system
 from aragorn.text.normalisation import sanitise
 from aragorn.verbs import ExplainOptions

@@ -16,13 +16,11 @@ import msgspec
 import yaml
 
 from aragorn import __version__
-from aragorn.engine import LOCAL_ENGINE
-from aragorn.engine.device import count_threads
+from aragorn.engine import LOCAL_ENGINE, count_threads
 from aragorn.errors import OutputError
 from aragorn.io.dataset import Dataset
 from aragorn.paths import PROGRAM, PROJECT_DIR
-from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import CheckpointStore
+from aragorn.pipeline.session import CheckpointStore, Collection
 from aragorn.storage.atomic_files import get_printable_name, read_regular, replace_atomic
 from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.storage.recorded_files import METADATA_FILE

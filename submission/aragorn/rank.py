@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.engine.device import count_threads
+from aragorn.engine import count_threads
 from aragorn.errors import (
     InputError,
     OutputError,
@@ -21,9 +21,8 @@ from aragorn.errors import (
 from aragorn.io.dataset import Dataset
 from aragorn.io.runs import find_run, list_other_runs
 from aragorn.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval, iter_components
-from aragorn.pipeline.session import Session, open_engine, open_session
+from aragorn.pipeline.session import Collection, Session, open_engine, open_session
 from aragorn.progress import pause_gc
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, check_tag, format_run, truncate_rankings
 from aragorn.storage.recorded_files import RunFiles, open_run_directory

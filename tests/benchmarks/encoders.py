@@ -25,10 +25,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from aragorn.engine import CPU
-from aragorn.engine.device import FLOAT32, choose_precision
+from aragorn.engine import CPU, FLOAT32, choose_precision
 from aragorn.errors import UsageError
-from aragorn.index.conclusions import ConclusionIndex, retrieve
 from aragorn.index.dense import encode_texts
 from aragorn.inference.checkpoint import load_checkpoint, load_tagger
 from aragorn.inference.device import batch_by_length, batch_by_tokens, move_to_device
@@ -39,6 +37,7 @@ from aragorn.io.dataset import Dataset
 from aragorn.models.network import pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.progress import Stopwatch
+from aragorn.systems.conclusions import ConclusionIndex, retrieve
 from tests.benchmarks.synthetic_inputs import (
     load_collection,
     open_empty_parts,

@@ -101,7 +101,7 @@ def _measure_costs(directory, ray):
             for n in range(DRIVER_SHARDS)
         ]
         shards = [
-            Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
+            Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch))
             for n, batch in enumerate(batches)
         ]
         for suffix, engine in (("", ray), (", shared cache", RayEngine(shares_cache=True))):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from aragorn.engine import CPU
-from aragorn.engine.device import choose_precision
+from aragorn.engine import CPU, choose_precision
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.recorded_files import METADATA_FILE

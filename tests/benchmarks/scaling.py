@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from aragorn.inference.checkpoint import load_checkpoint
-from aragorn.models.ranker import LatentRanker
+from aragorn.models.network import LatentRanker
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from aragorn_training.evaluation.plots import create_figure, render_png

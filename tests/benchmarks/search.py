@@ -18,9 +18,8 @@ from aragorn.index.dense import get_dense_ranker
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import iter_components
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.search.indexing import build_indexes
 from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer

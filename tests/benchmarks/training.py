@@ -10,7 +10,7 @@ from aragorn.engine import CPU
 from aragorn.inference.checkpoint import RankerCheckpoint, load_checkpoint
 from aragorn.models.network import PaddedTexts
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.text.vocabulary import UNKNOWN_ID
+from aragorn.text.tokenisers import UNKNOWN_ID
 from aragorn_training.data.pair_tables import TrainingPairs, ValidationQueries
 from aragorn_training.data.split import CANDIDATES_PER_QUERY
 from aragorn_training.fitting.initialisation import instantiate

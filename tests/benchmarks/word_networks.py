@@ -12,8 +12,7 @@ from aragorn.engine import CPU, LOCAL_ENGINE
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.pair_scoring import TokenCache, score_documents
-from aragorn.models.network import pad
-from aragorn.models.ranker import LatentRanker
+from aragorn.models.network import LatentRanker, pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_retrieval

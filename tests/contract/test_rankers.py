@@ -7,8 +7,7 @@ from torch import Tensor
 
 from aragorn.engine import CPU
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
-from aragorn.models.network import PaddedTexts, pad
-from aragorn.models.ranker import SiameseRanker, TopicRanker
+from aragorn.models.network import PaddedTexts, SiameseRanker, TopicRanker, pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS

@@ -8,7 +8,6 @@ import pytest
 from aragorn import versions
 from aragorn.cache import open_cache
 from aragorn.engine import CPU
-from aragorn.index import latent
 from aragorn.inference import checkpoint
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.io.dataset import Dataset
@@ -20,6 +19,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.registry import list_module_names
+from aragorn.systems import latent
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.neural import NetworkStage
 from aragorn_training.data.retrieval import DatasetRetrieval

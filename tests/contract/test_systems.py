@@ -14,7 +14,7 @@ from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, validate_rankings
 from aragorn.search.searcher import SearchOptions
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn.systems.conclusion_bm25 import ConclusionStage
+from aragorn.systems.conclusions import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality import SCORE_GAP

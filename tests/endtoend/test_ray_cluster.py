@@ -16,7 +16,7 @@ from ray.cluster_utils import Cluster
 from aragorn.cache import Parts
 from aragorn.engine import CPU, Shard, compute_shards, ray_engine
 from aragorn.inference import pair_scoring
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Ranker
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files

@@ -3,11 +3,11 @@
 import pytest
 
 from aragorn.errors import UsageError
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Ranker
 from aragorn.registry import find_class
 from aragorn.systems.catalogue import CONCLUSION_BM25, System
 
-DRAFT = "from aragorn.models.ranker import Ranker\n\n\nclass Draft(Ranker):\n    def forward(self, *tensors):\n        ...\n"
+DRAFT = "from aragorn.models.network import Ranker\n\n\nclass Draft(Ranker):\n    def forward(self, *tensors):\n        ...\n"
 
 
 def test_missing_methods_are_named(tmp_path, monkeypatch):

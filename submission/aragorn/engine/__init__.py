@@ -1,18 +1,25 @@
-"""Define engines, and compute results in shards, which an interrupted execution keeps."""
+"""Define engines, choose device and precision, and compute results in shards, which an interrupted
+execution keeps. torch is imported on use, as that is slow."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from aragorn.cache import Parts
+from aragorn.errors import UsageError
+from aragorn.paths import get_install_command
 from aragorn.progress import track_weighted
+from aragorn.threads import count_cpu_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 CPU = "cpu"
+FLOAT32 = "float32"  # default precision of encoders on a CPU
 # one of these exists where the driver of an NVIDIA GPU is loaded
 GPU_DRIVER_FILES = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
@@ -25,8 +32,7 @@ class Engine:
     """
 
     description = "local"  # name and resources, for logs and metadata
-    # whether workers read and write the cache directory; otherwise the driver transfers inputs and
-    # results
+    # whether workers write to the cache directory; otherwise results are transferred to the driver
     shares_cache = False
 
     @property
@@ -37,10 +43,6 @@ class Engine:
         import torch
 
         return torch.cuda.is_available()
-
-    def count_workers(self, device: str) -> int:
-        """Return the number of workers, at least 1; each occupies a GPU or a CPU core."""
-        return 1
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
@@ -56,6 +58,53 @@ class Engine:
 LOCAL_ENGINE = Engine()
 
 
+def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> str:
+    """Return the device for `auto` (a GPU if any), `cpu` or `cuda`, or raise UsageError."""
+    if name == "cuda" and not engine.has_gpu:
+        raise UsageError(
+            f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu"
+        )
+    return "cuda" if name != "cpu" and engine.has_gpu else "cpu"
+
+
+def choose_precision(name: str, device: str) -> str:
+    """Return the precision of encoders on a CPU; raise UsageError if bfloat16 is not available."""
+    if name == FLOAT32:
+        return FLOAT32
+    if device == "cuda":
+        raise UsageError(
+            "--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu"
+        )
+    import torch
+
+    if not any(
+        is_available
+        for feature, is_available in torch.cpu.get_capabilities().items()
+        if feature.endswith("bf16")
+    ):
+        raise UsageError(
+            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so "
+            "bfloat16 would be many times slower than float32; omit the flag"
+        )
+    if find_spec("openvino") is None:
+        raise UsageError(
+            "--precision bfloat16: OpenVINO is not installed; run "
+            f"`{get_install_command('openvino')}`"
+        )
+    return name
+
+
+def count_threads() -> int:
+    """Return the number of threads of torch: its setting, at most the available CPU cores."""
+    cores = count_cpu_cores()
+    if "torch" in sys.modules:
+        import torch
+
+        return min(torch.get_num_threads(), cores)
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(setting), cores) if setting.isdecimal() and int(setting) else cores
+
+
 def run_task(engine: Engine, function: Callable[[Item], Result], item: Item, device: str) -> Result:
     """Apply a function to a single input on a worker of the engine, and return the result."""
     [(_, result)] = engine.map(function, [(0, item)], device)
@@ -69,14 +118,12 @@ class Shard(Generic[Item]):
     name: str  # of its part
     unit_count: int  # units of work, for the progress display
     load_input: Callable[[], Item]  # called when the shard is dispatched
-    # whether any process with access to the cache directory can load the input
-    can_load_remotely: bool = False
 
 
 def compute_shards(
     function: Callable[[Item], bytes],
     shards: Sequence[Shard[Item]],
-    parts: Parts | None,
+    parts: Parts,
     engine: Engine,
     device: str,
     label: str,
@@ -87,21 +134,19 @@ def compute_shards(
     Args:
         function: Returns the content of a shard's part; its exceptions propagate.
         shards: All shards; the partition must not depend on the engine.
-        parts: Finished shards, locked while others are computed; None: results stay in memory.
+        parts: Finished shards, locked while others are computed.
         engine: Computes the shards.
         device: Kind of device of each task.
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """
-    if parts is None:
-        return _compute_in_memory(function, shards, engine, device, label, unit).__getitem__
 
     def compute(indices: Sequence[int]) -> Iterator[int]:
         """Compute and keep shards; yield the index of each when it is finished."""
-        if engine.shares_cache:  # workers load inputs and write parts; nothing is transferred
+        if engine.shares_cache:  # workers write the parts, so that results are not transferred
             write = partial(_compute_and_write, function, parts)
-            tasks = ((index, _make_remote_task(shards[index])) for index in indices)
-            for index, _ in engine.map(write, tasks, device):
+            items = ((index, (shards[index].name, shards[index].load_input())) for index in indices)
+            for index, _ in engine.map(write, items, device):
                 yield index
         else:
             inputs = ((index, shards[index].load_input()) for index in indices)
@@ -127,33 +172,8 @@ def compute_shards(
     return read_shard
 
 
-def _compute_in_memory(
-    function: Callable[[Item], bytes],
-    shards: Sequence[Shard[Item]],
-    engine: Engine,
-    device: str,
-    label: str,
-    unit: str,
-) -> dict[int, bytes]:
-    inputs = ((index, shard.load_input()) for index, shard in enumerate(shards))
-    results = (
-        (result, shards[result[0]].unit_count) for result in engine.map(function, inputs, device)
-    )
-    return dict(track_weighted(results, sum(shard.unit_count for shard in shards), label, unit))
-
-
 def _compute_and_write(
-    function: Callable[[Item], bytes], parts: Parts, task: tuple[str, Callable[[], Item]]
+    function: Callable[[Item], bytes], parts: Parts, item: tuple[str, Item]
 ) -> None:
-    name, load_input = task
-    parts.write(name, function(load_input()))
-
-
-def _make_remote_task(shard: Shard[Item]) -> tuple[str, Callable[[], Item]]:
-    """Return a shard's name and a picklable function that loads or contains its input."""
-    can_load = shard.can_load_remotely
-    return shard.name, shard.load_input if can_load else partial(_identity, shard.load_input())
-
-
-def _identity(value: Item) -> Item:
-    return value
+    name, shard_input = item
+    parts.write(name, function(shard_input))

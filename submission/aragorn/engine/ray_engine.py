@@ -53,9 +53,6 @@ class RayEngine(Engine):
     def has_gpu(self) -> bool:
         return self._gpu_count > 0
 
-    def count_workers(self, device: str) -> int:
-        return max(1, _count_units("GPU" if device == "cuda" else "CPU"))
-
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
     ) -> Iterator[tuple[int, Result]]:
@@ -70,7 +67,8 @@ class RayEngine(Engine):
         try:
             while True:
                 # nodes may join or leave
-                queue_size = TASKS_PER_WORKER * self.count_workers(device)
+                worker_count = max(1, _count_units("GPU" if device == "cuda" else "CPU"))
+                queue_size = TASKS_PER_WORKER * worker_count
                 for index, item in islice(pending_items, max(0, queue_size - len(running_tasks))):
                     running_tasks[remote_function.remote(function_ref, item, fingerprint)] = index
                 if not running_tasks:

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from aragorn.cache import Cache, decode_npy, encode_npy
-from aragorn.engine import LOCAL_ENGINE, Engine
-from aragorn.engine.device import FLOAT32
+from aragorn.engine import FLOAT32, LOCAL_ENGINE, Engine
 from aragorn.errors import OutputError
 from aragorn.index.inverted import select_top_k
 from aragorn.index.vectors import (
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aragorn.inference.checkpoint import RankerCheckpoint
-    from aragorn.models.network import TokenIds
-    from aragorn.models.ranker import DenseRanker
+    from aragorn.models.network import DenseRanker, TokenIds
 
 # What imports torch is imported by the functions that compute with it.
 
@@ -269,7 +267,7 @@ def _round_up_length(length: int) -> int:
 
 def get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
     """Return the network of a checkpoint. Raises TypeError if it is not a DenseRanker."""
-    from aragorn.models.ranker import DenseRanker
+    from aragorn.models.network import DenseRanker
 
     if not isinstance(checkpoint.network, DenseRanker):
         raise TypeError(f"{checkpoint.network.get_name()} is not a dense ranker")

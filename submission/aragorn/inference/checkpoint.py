@@ -28,12 +28,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from aragorn.engine.device import FLOAT32
+from aragorn.engine import FLOAT32
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.network import Network, StoredTokeniser, pad
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Network, Ranker, StoredTokeniser, pad
 from aragorn.models.rankers import get_ranker_class
 from aragorn.models.taggers import PassageTokeniser, Tagger, TokenAnnotation, get_tagger_class
 from aragorn.storage.atomic_files import read_regular

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from aragorn.engine.device import FLOAT32, count_threads
+from aragorn.engine import FLOAT32, count_threads
 from aragorn.models.network import Network
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,6 @@
 """Enrich a whole collection in cached shards: the word frequencies of their documents, in order."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -10,7 +9,7 @@ import msgspec
 import numpy as np
 
 from aragorn.cache import Parts
-from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards, run_task
+from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards
 from aragorn.inference.checkpoint import TaggerCheckpoint
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.models.taggers import TokenAnnotation
@@ -20,11 +19,7 @@ VERSION = 1  # of word frequencies of the same tagger
 log = logging.getLogger(__name__)
 
 SHARD_SIZE = 256  # documents
-# Time and size are estimated from one in SAMPLE_INTERVAL documents, but at least MIN_SAMPLE_SIZE
-# and at most SHARD_SIZE.
-MIN_SAMPLE_SIZE = 16
-SAMPLE_INTERVAL = 64
-LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
+MANY_DOCUMENTS = 100_000  # above which a warning is logged on a CPU
 
 WordFrequencies = Mapping[str, int]
 # word frequencies of documents `start` to `end - 1`
@@ -41,41 +36,25 @@ def enrich_collection(
 ) -> FrequencyLoader:
     """Enrich all documents in cached shards; return a function that loads word frequencies.
 
-    If shards are missing, the expected time and size are logged first. `load_texts` loads texts by
-    docno, in order. `parts` are of the same documents, checkpoint and device.
+    `load_texts` loads texts by docno, in order. `parts` are of the same documents, checkpoint and
+    device.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
         shard_docnos = docnos[start : start + SHARD_SIZE]
         file_name = f"{start // SHARD_SIZE:06}"
-        return Shard(
-            file_name, len(shard_docnos), partial(load_texts, shard_docnos), can_load_remotely=True
-        )
+        return Shard(file_name, len(shard_docnos), partial(load_texts, shard_docnos))
 
     shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
     name = checkpoint.network.get_name()
     known_names = set(parts.get_names())
     n_missing = sum(shard.unit_count for shard in shards if shard.name not in known_names)
-    if n_missing:
-        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, n_missing // SAMPLE_INTERVAL))
-        rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
-        sample = load_texts([docnos[row] for row in rows])
-        costs = run_task(engine, partial(measure_sample, checkpoint, device), sample, device)
-        seconds, size = (cost * n_missing / len(sample) for cost in costs)
-        minutes = seconds / engine.count_workers(device) / 60
-        log.info(
-            "%s: %d documents to enrich, about %.1f minutes and %.1f MB",
-            name,
-            n_missing,
-            minutes,
-            size / 1e6,
+    if n_missing > MANY_DOCUMENTS and device == CPU:
+        message = (
+            "%s: enriching %d documents on a CPU takes hours; use a GPU, or --cache-dir DIR to "
+            "resume after an interruption"
         )
-        if minutes > LONG_MINUTES and device == "cpu":
-            log.warning(
-                "%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an "
-                "interruption",
-                name,
-            )
+        log.warning(message, name, n_missing)
     read_shard = compute_shards(
         partial(encode_shard, checkpoint, device), shards, parts, engine, device, name, "documents"
     )
@@ -97,15 +76,6 @@ def enrich_collection(
 def encode_shard(checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]) -> bytes:
     """Enrich the texts of a shard; return their word frequencies as MessagePack."""
     return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
-
-
-def measure_sample(
-    checkpoint: TaggerCheckpoint, device: str, texts: Sequence[str]
-) -> tuple[float, int]:
-    """Enrich sample texts; return the seconds and the bytes of their word frequencies."""
-    start = time.monotonic()
-    size = len(encode_shard(checkpoint, device, texts))
-    return time.monotonic() - start, size
 
 
 def enrich_separately(

@@ -16,9 +16,8 @@ from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards, run
 from aragorn.errors import CheckpointError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.device import batch_by_length, map_batches, use_single_thread
-from aragorn.models.network import PaddedTexts, TokenIds
-from aragorn.models.ranker import Ranker, SiameseRanker, TopicRanker
-from aragorn.progress import Stopwatch
+from aragorn.models.network import PaddedTexts, Ranker, SiameseRanker, TokenIds, TopicRanker
+from aragorn.progress import Stopwatch, track
 from aragorn.text.tokenisers import Tokeniser
 
 if TYPE_CHECKING:
@@ -232,7 +231,7 @@ def score_documents(
 ) -> np.ndarray:
     """Compute the scores (N,) float32 of pairs `qid docno` in cached, resumable shards.
 
-    `parts` are of the same pairs, texts, checkpoint and device; None: shards are not cached.
+    `parts` are of the same pairs, texts, checkpoint and device; None: this process computes all.
     Raises CheckpointError if a score is not finite.
     """
     queries = token_cache.get_query_token_ids(checkpoint.tokeniser)
@@ -251,10 +250,15 @@ def score_documents(
         for index, group in enumerate(_group_batches(batches, ranker.shard_size))
     ]
     name = ranker.get_name()
-    read_shard = compute_shards(
-        scorer.compute_npy, shards, parts, engine, device, name, scorer.unit
-    )
-    outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
+    if parts is None:
+        sizes = [shard.unit_count for shard in shards]
+        tracked_shards = track(shards, name, scorer.unit, sizes)
+        outputs = [scorer.compute(shard.load_input()) for shard in tracked_shards]
+    else:
+        read_shard = compute_shards(
+            scorer.compute_npy, shards, parts, engine, device, name, scorer.unit
+        )
+        outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
     scores = _restore_order(np.concatenate(outputs), batches)
     if isinstance(scorer, SiameseScorer):
         pairs_without_premises = replace(tokenised_pairs, premises=PaddedTexts.from_ids([]))

@@ -250,13 +250,38 @@ def batched(items: Iterable[T]) -> Iterator[list[T]]:
 
 def read_jsonl(file: Path, record_type: type[T], expected: str) -> Iterator[tuple[int, T]]:
     """Yield line number and record of each line; raise InputError for the first invalid one."""
+    return decode_records(file, "line", iter_lines(file), record_type, expected)
+
+
+def decode_records(
+    file: Path,
+    unit: str,
+    records: Iterable[tuple[int, bytes | msgspec.Raw]],
+    record_type: type[T],
+    expected: str,
+) -> Iterator[tuple[int, T]]:
+    """Yield position and decoded record of each record; raise InputError for the first invalid one,
+    at the position of this unit."""
     decode = msgspec.json.Decoder(record_type).decode
-    for line_number, line in iter_lines(file):
+    for position, data in records:
         try:
-            record = decode(line)
+            record = decode(data)
         except (ValueError, RecursionError) as error:
-            raise build_record_error(file, f"line {line_number}", line, error, expected) from None
-        yield line_number, record
+            location = f"{unit} {position}{format_id(data)}"
+            raise build_record_error(file, location, data, error, expected) from None
+        yield position, record
+
+
+class _IdOnly(msgspec.Struct):
+    id: str
+
+
+def format_id(record: bytes | msgspec.Raw) -> str:
+    """Return " (id X)" for messages about a record; "" if it has no `id`."""
+    try:
+        return f" (id {abbreviate(msgspec.json.decode(record, type=_IdOnly).id)})"
+    except (ValueError, RecursionError):
+        return ""
 
 
 def build_record_error(

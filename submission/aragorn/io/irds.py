@@ -1,6 +1,5 @@
 """Export data sets of ir_datasets to files in the formats that `Dataset` reads."""
 
-import shutil
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 from aragorn.errors import InputError, UsageError, abbreviate
 from aragorn.paths import get_install_command
 from aragorn.progress import track_weighted
-from aragorn.storage.atomic_files import create_directory, get_temporary_path
+from aragorn.storage.atomic_files import replace_directory
 
 PREFIX = "irds:"
 FORMAT = "aragorn-1"  # folder of the exports; changes with their format
@@ -50,20 +49,15 @@ def export(path: Path) -> Path:
 
 
 def _write(path: Path, dataset: Any, directory: Path) -> None:
-    create_directory(directory.parent)
-    temporary = get_temporary_path(directory)
-    temporary.mkdir()
     is_args_me = "premises_texts" in dataset.docs_cls()._fields
-    try:
-        _write_documents(dataset, is_args_me, temporary)
-        if dataset.has_queries():
-            _write_topics(dataset, is_args_me, temporary)
-        temporary.replace(directory)
-    except (OSError, RuntimeError) as error:  # RuntimeError: no source could be downloaded
-        cause = f"cannot be downloaded or exported ({abbreviate(str(error))})"
-        raise InputError(path, "", cause, "check network and disk, and run again") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with replace_directory(directory) as temporary:
+        try:
+            _write_documents(dataset, is_args_me, temporary)
+            if dataset.has_queries():
+                _write_topics(dataset, is_args_me, temporary)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no source could be downloaded
+            cause = f"cannot be downloaded or exported ({abbreviate(str(error))})"
+            raise InputError(path, "", cause, "check network and disk, and run again") from None
 
 
 def _write_documents(dataset: Any, is_args_me: bool, directory: Path) -> None:

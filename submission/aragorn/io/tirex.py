@@ -203,28 +203,27 @@ def _get_qid(record: Query | Candidate) -> str:
 
 
 def _parse_score(value: object) -> float:
-    return _parse_number("score", value, "finite number", isfinite)
+    score = _parse_number(value)
+    if not isfinite(score):
+        raise ValueError(
+            f"score is {_format(value)}; expected a finite number, or none in any line"
+        )
+    return score
 
 
 def _parse_rank(value: object) -> float:
-    noun = f"non-negative integer below {RANK_LIMIT:,}"
-    return _parse_number(
-        "rank", value, noun, lambda rank: 0 <= rank < RANK_LIMIT and rank.is_integer()
-    )
+    rank = _parse_number(value)
+    if not (0 <= rank < RANK_LIMIT and rank.is_integer()):
+        expected = f"expected a non-negative integer below {RANK_LIMIT:,}, or none in any line"
+        raise ValueError(f"rank is {_format(value)}; {expected}")
+    return rank
 
 
-def _parse_number(name: str, value: object, noun: str, is_valid: Callable[[float], bool]) -> float:
-    parsed_value = _to_float(value)
-    if not is_valid(parsed_value):
-        raise ValueError(f"{name} is {_format(value)}; expected a {noun}, or no {name} in any line")
-    return parsed_value
-
-
-def _to_float(value: object) -> float:
+def _parse_number(value: object) -> float:
     """Return a finite number, or the text of one, as a float; NaN if it is neither."""
     text = str(value) if type(value) in (int, float, str) else ""
-    parsed = parse_float(text) if text == text.strip() else None
-    return nan if parsed is None else parsed
+    number = parse_float(text) if text == text.strip() else None
+    return nan if number is None else number
 
 
 def _format(value: object) -> str:

@@ -28,12 +28,13 @@ from aragorn.io.files import (
     Inputs,
     as_input_errors,
     batched,
-    build_record_error,
+    decode_records,
     describe_json_error,
+    format_id,
     is_invalid_id,
-    iter_lines,
     quote_id,
     read_bytes,
+    read_jsonl,
 )
 from aragorn.io.formats import START_SIZE, describe_text
 from aragorn.progress import pause_gc
@@ -63,7 +64,8 @@ STANCES = {b'"PRO"': "PRO", b'"CON"': "CON"}
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = (
     'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or '
-    '{"id": …, "conclusion": …, "argument": …}'
+    '{"id": …, "conclusion": …, "argument": …}; a single object with all arguments must be named '
+    ".json"
 )
 
 
@@ -89,6 +91,14 @@ class Argument(msgspec.Struct, gc=False):
     premises: tuple[Premise, ...] | UnsetType = UNSET
     argument: str | UnsetType = UNSET
 
+    def __post_init__(self) -> None:
+        """Raise ValueError if the id is invalid, or unless there are either premises or argument."""
+        if is_invalid_id(self.id):
+            raise ValueError(f"invalid id {quote_id(self.id)}; {ID_RULE}")
+        if (self.premises is UNSET) == (self.argument is UNSET):
+            has = "neither premises nor" if self.premises is UNSET else "both premises and"
+            raise ValueError(f"has {has} argument; give one of them")
+
 
 class PremiseWithStance(Premise, gc=False):
     """Premise with its stance; undecoded, so that reading does not fail."""
@@ -110,10 +120,6 @@ Record = TypeVar("Record", bound=Argument)
 
 class _Corpus(msgspec.Struct, Generic[Item], gc=False):
     arguments: list[Item]
-
-
-class _IdOnly(msgspec.Struct):
-    id: str
 
 
 class _Context(msgspec.Struct, gc=False):
@@ -226,17 +232,12 @@ def read_arguments(file: Path, record_type: type[Record]) -> Iterator[Record]:
 
     A JSON file is split into undecoded arguments first, which needs less memory.
     """
-    unit, schema = ("line", JSONL_SCHEMA) if _is_jsonl(file) else ("argument", JSON_SCHEMA)
-    decode = msgspec.json.Decoder(record_type).decode
-    for position, record in iter_lines(file) if _is_jsonl(file) else _split_corpus(file):
-        try:
-            argument = decode(record)
-            _validate(argument)
-        except (ValueError, RecursionError) as error:
-            location = f"{unit} {position}{_format_id(record)}"
-            if unit == "line" and b'"arguments"' in record:
-                schema += "; a single object with all arguments must be named .json"
-            raise build_record_error(file, location, record, error, schema) from None
+    if _is_jsonl(file):
+        records = read_jsonl(file, record_type, JSONL_SCHEMA)
+    else:
+        arguments = _split_corpus(file)
+        records = decode_records(file, "argument", arguments, record_type, JSON_SCHEMA)
+    for _, argument in records:
         yield argument
 
 
@@ -244,24 +245,12 @@ def _read_at_once(file: Path) -> Sequence[Argument]:
     """Return the arguments of a file; decoding valid JSON in one call is faster."""
     if not _is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
-            arguments = msgspec.json.decode(_read_json(file), type=_Corpus[Argument]).arguments
-            for argument in arguments:
-                _validate(argument)
-            return arguments
+            return msgspec.json.decode(_read_json(file), type=_Corpus[Argument]).arguments
     return [*read_arguments(file, Argument)]
 
 
 def _is_jsonl(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(".jsonl")
-
-
-def _validate(argument: Argument) -> None:
-    """Raise ValidationError if an id is invalid, or unless there are either premises or argument."""
-    if is_invalid_id(argument.id):
-        raise msgspec.ValidationError(f"invalid id {quote_id(argument.id)}; {ID_RULE}")
-    if (argument.premises is UNSET) == (argument.argument is UNSET):
-        has = "neither premises nor" if argument.premises is UNSET else "both premises and"
-        raise msgspec.ValidationError(f"has {has} argument; give one of them")
 
 
 def _read_json(file: Path) -> Buffer:
@@ -281,7 +270,7 @@ def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
         hint = describe_text(first_line, "JSON")
         if first_line.lstrip()[:1] == b"[":
             hint = '; a list of arguments must be the value of "arguments"'
-        elif _format_id(first_line):
+        elif format_id(first_line):
             hint = "; files with one argument per line must be named .jsonl"
         raise InputError(file, "", abbreviate(str(error), 200), f"{JSON_SCHEMA}{hint}") from None
     except (ValueError, RecursionError) as error:
@@ -290,14 +279,6 @@ def _split_corpus(file: Path) -> Iterator[tuple[int, Raw]]:
         column = len(prefix[prefix.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
         location = f"line {prefix.count(bytes([10])) + 1}, column {column}{_format_last_id(prefix)}"
         raise InputError(file, location, f"{reason}; {JSON_SCHEMA}", fix) from None
-
-
-def _format_id(record: bytes | Raw) -> str:
-    """Return " (id X)" for messages about an argument; "" if it has no id."""
-    try:
-        return f" (id {abbreviate(msgspec.json.decode(record, type=_IdOnly).id)})"
-    except (ValueError, RecursionError):
-        return ""
 
 
 def _format_last_id(prefix: bytes) -> str:

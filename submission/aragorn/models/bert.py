@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aragorn.explanation import Explanation, Row
-from aragorn.models.network import Network, is_full_precision
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Network, Ranker, is_full_precision
 from aragorn.models.transformer import BERT, QUERY_LENGTH, BERTConfig, EncoderConfig
 
 # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not

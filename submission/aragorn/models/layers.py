@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aragorn.explanation import Row
-from aragorn.models.ranker import find_top_positions
-from aragorn.text.vocabulary import PADDING_ID, UNKNOWN_ID
+from aragorn.models.network import find_top_positions
+from aragorn.text.tokenisers import PADDING_ID, UNKNOWN_ID
 
 VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay in the CPU cache
 

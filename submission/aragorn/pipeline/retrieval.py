@@ -18,8 +18,7 @@ from aragorn.explanation import Explanation
 from aragorn.io import collection as collection_rules
 from aragorn.io import runs, tirex, touche
 from aragorn.io.dataset import Dataset
-from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import CheckpointStore, Memo, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Memo, Session
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from aragorn.versions import describe_versions
 

@@ -1,4 +1,5 @@
-"""Define sessions: checkpoints, device, precision, cache and engine."""
+"""Define sessions (checkpoints, device, precision, cache, engine) and collections, which consist
+of documents and of the results that depend on them alone."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aragorn.cache import Cache, open_cache
-from aragorn.engine import LOCAL_ENGINE, Engine
-from aragorn.engine.device import FLOAT32, choose_device, choose_precision
+from aragorn.engine import FLOAT32, LOCAL_ENGINE, Engine, choose_device, choose_precision
 from aragorn.errors import CheckpointError, UsageError, as_memory_errors
+from aragorn.io import collection, tirex, touche
+from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
 from aragorn.paths import get_install_command
 from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
@@ -154,3 +156,51 @@ def open_engine(options: RankOptions | IndexOptions) -> AbstractContextManager[E
             f"--engine ray: Ray is not installed; run `{get_install_command('ray')}`"
         ) from None
     return connect(options.ray_address, options.shared_cache)
+
+
+class Collection:
+    """The searched documents and their indexes, shared by threads."""
+
+    def __init__(self, corpus: Corpus, session: Session) -> None:
+        self.session = session
+        self.stopwatch = corpus.stopwatch
+        self.corpus = corpus
+        self.memo = Memo()
+
+    @property
+    def documents(self) -> DocumentStore:
+        """Document store, opened or built on first use."""
+        return self.memo.once(
+            "documents", "documents", lambda: open_document_store(self.corpus, self.session.cache)
+        )
+
+    def get_index(
+        self,
+        name: str,
+        title: str,
+        settings: Hashable,
+        describe: Callable[[], str],
+        build: Callable[[Path], object],
+        open: Callable[[Path], T],
+    ) -> T:
+        """Return an index of the documents, from memory or the cache, or else built.
+
+        Args:
+            name: Name of the cache entry.
+            title: Noun phrase for progress and metadata.
+            settings: What indexes of this name differ in.
+            describe: Describes everything that affects the index, except the documents.
+            build: Writes the index to an empty directory.
+            open: Opens an index that `build` has written.
+        """
+
+        def load() -> T:
+            with self.stopwatch.stage(title):
+                key = self.compute_key(describe())
+                return open(self.session.cache.directory(name, key, build))
+
+        return self.memo.once((name, settings), "index", load)
+
+    def compute_key(self, *parts: str) -> str:
+        versions = describe_versions(touche, tirex, collection)
+        return " ".join([self.corpus.corpus_fingerprint, versions, *parts])

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aragorn.cache import open_cache
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import InputError, UsageError, abbreviate_list
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import Corpus
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
 from aragorn.search.inputs import Arguments, Queries, build_corpus, build_topics
 from aragorn.search.searcher import FALLBACK_DIR, Searcher

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from aragorn.errors import InputError, UsageError, escape_unprintable, raise_failures
 from aragorn.io.dataset import Dataset
-from aragorn.pipeline.collection import Collection
-from aragorn.pipeline.session import open_session
+from aragorn.pipeline.session import Collection, open_session
 from aragorn.search.indexing import format_index_command
 from aragorn.search.results import SearchResults, to_json
 from aragorn.search.searcher import FALLBACK_DIR, Searcher, SearchOptions

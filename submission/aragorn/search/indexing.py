@@ -16,9 +16,8 @@ from aragorn.errors import pluralise
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import CorpusFrame
 from aragorn.paths import PROGRAM
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Component, iter_components
-from aragorn.pipeline.session import open_engine, open_session
+from aragorn.pipeline.session import Collection, open_engine, open_session
 from aragorn.progress import announce, log_when_silent, suppress_info
 from aragorn.systems.catalogue import PRIMARY_SYSTEM, get_system
 from aragorn.verbs import IndexOptions

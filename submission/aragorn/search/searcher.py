@@ -7,19 +7,19 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from aragorn.engine.device import count_threads
+from aragorn.engine import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Queries, Retrieval, Stage, iter_components
+from aragorn.pipeline.session import Collection
 from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
 from aragorn.search.inputs import build_topics, clean_query
@@ -51,14 +51,6 @@ class SearchOptions:
     on_encoding: Listener = lambda estimate: None  # called before many texts are encoded
 
 
-@dataclass(eq=False)
-class _RecentQuery:
-    """A cached retrieval, for links on the page."""
-
-    retrieval: Retrieval
-    n_users: int = 0  # threads that use it
-
-
 class Searcher:
     """Search engine over a collection for any number of threads.
 
@@ -67,7 +59,7 @@ class Searcher:
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
-        self._recent_queries: OrderedDict[str, _RecentQuery] = OrderedDict()
+        self._recent_queries: OrderedDict[str, Retrieval] = OrderedDict()
         self._loaded_systems: set[System] = set()
         self._lock = Lock()  # of the recent queries
         # threads of torch; None: it is not imported yet
@@ -107,14 +99,18 @@ class Searcher:
 
         # The first use of a system may take long, so its progress is logged.
         progress = nullcontext() if {*systems} - self._loaded_systems else suppress_info()
-        with (
-            progress,
-            set_variable(encoding_listener, announce),
-            self._use_retrieval(query) as retrieval,
-        ):
-            terms = _compute_term_weights(query, systems, self.collection)
-            results = [self._search_system(system, retrieval, terms, options) for system in systems]
-            self._loaded_systems |= {*systems}
+        retrieval = self._get_retrieval(query)
+        try:
+            with progress, set_variable(encoding_listener, announce):
+                terms = _compute_term_weights(query, systems, self.collection)
+                results = [
+                    self._search_system(system, retrieval, terms, options) for system in systems
+                ]
+                self._loaded_systems |= {*systems}
+        finally:
+            if retrieval.errors:  # their cause may be gone when the query is repeated
+                with self._lock:
+                    self._recent_queries.pop(query, None)
         return SearchResults(query, results, time.monotonic() - start)
 
     def _prepare_thread(self, stages: Iterable[Stage]) -> None:
@@ -169,31 +165,17 @@ class Searcher:
         except SubmissionError as error:
             return SystemResults(system.name, error=error)
 
-    @contextmanager
-    def _use_retrieval(self, query: str) -> Iterator[Retrieval]:
-        """Yield the retrieval of a new or recent query, kept until the end of the block."""
+    def _get_retrieval(self, query: str) -> Retrieval:
+        """Return the retrieval of a new or recent query; discard the oldest beyond the maximum."""
         with self._lock:
-            if query not in self._recent_queries:
+            retrieval = self._recent_queries.get(query)
+            if retrieval is None:
                 retrieval = Retrieval(Queries(build_topics(query)), self.collection)
-                self._recent_queries[query] = _RecentQuery(retrieval)
+                self._recent_queries[query] = retrieval
             self._recent_queries.move_to_end(query)
-            recent = self._recent_queries[query]
-            recent.n_users += 1
-            self._evict()
-        try:
-            yield recent.retrieval
-        finally:
-            with self._lock:
-                recent.n_users -= 1
-                # the cause of an error may be gone when the query is repeated
-                self._evict(query if recent.retrieval.errors else None)
-
-    def _evict(self, failed_query: str | None = None) -> None:
-        """Discard unused queries: the oldest beyond the maximum, and `failed_query`."""
-        unused = [query for query, recent in self._recent_queries.items() if not recent.n_users]
-        excess = unused[: max(0, len(self._recent_queries) - MAX_CACHED_QUERIES)]
-        for query in {*excess, *(query for query in unused if query == failed_query)}:
-            del self._recent_queries[query]
+            if len(self._recent_queries) > MAX_CACHED_QUERIES:
+                self._recent_queries.popitem(last=False)
+            return retrieval
 
 
 def _compute_term_weights(

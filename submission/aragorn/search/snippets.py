@@ -10,8 +10,8 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Stage
+from aragorn.pipeline.session import Collection
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser, select_texts
 from aragorn.text.normalisation import (

@@ -8,8 +8,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from zlib import crc32
@@ -127,31 +127,41 @@ def remove_stale_files(directory: Path, names: Collection[str] | None = None) ->
             remove(path)
 
 
-def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a directory of files, from the complete old to the complete new one.
+@contextmanager
+def replace_directory(directory: Path) -> Iterator[Path]:
+    """Yield a temporary directory for files, which then replaces the complete old directory.
 
     If the file system cannot exchange two directories, an interruption between two renames leaves
-    the old directory under a backup name, from which `recover_directory` restores it.
+    the old directory under a backup name, from which `recover_directory` restores it. Raises
+    OutputError if writing fails, in the block, too.
     """
-    staging, backup = (
-        directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old")
-    )
+    temporary = get_temporary_path(directory)
+    backup = _get_backup(directory)
     try:
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(parents=True)
-        for name, content in contents.items():
-            replace_atomic(staging / name, content)
-        if not directory.exists():
-            staging.replace(directory)
-        elif not _exchange(staging, directory):
-            shutil.rmtree(backup, ignore_errors=True)
-            directory.replace(backup)
-            staging.replace(directory)
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.iterdir():
+            sync_file(file)
+        if not _exchange(temporary, directory):  # the old one is missing, or this is not supported
+            if os.path.lexists(directory):
+                remove(backup)
+                directory.replace(backup)
+            temporary.replace(directory)
+        remove(backup)
     except OSError as error:
         raise build_unwritable_error(directory, error) from None
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    shutil.rmtree(backup, ignore_errors=True)
+        remove(temporary)
+
+
+def sync_file(file: Path) -> None:
+    """Wait until a file's content is on the disk."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _get_backup(directory: Path) -> Path:
+    return directory.with_name(f".{directory.name}.old")
 
 
 def _exchange(first: Path, second: Path) -> bool:
@@ -165,8 +175,8 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def recover_directory(directory: Path) -> None:
-    """Restore the old directory if `write_directory_atomic` was killed between its two renames."""
-    backup = directory.with_name(f".{directory.name}.old")
+    """Restore the old directory if `replace_directory` was killed between its two renames."""
+    backup = _get_backup(directory)
     if backup.exists() and not directory.exists():
         with suppress(OSError):  # read-only, or another process was faster
             backup.replace(directory)

@@ -27,8 +27,9 @@ from aragorn.storage.atomic_files import (
     build_unwritable_directory_error,
     read_regular,
     recover_directory,
+    remove_stale_files,
+    replace_directory,
     sha256_file,
-    write_directory_atomic,
 )
 
 T = TypeVar("T")
@@ -59,9 +60,11 @@ def write_with_provenance(
 ) -> None:
     """Write a checkpoint directory atomically: `contents` by name, and their provenance."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    write_directory_atomic(
-        directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})}
-    )
+    remove_stale_files(directory.parent, {directory.name})
+    with replace_directory(directory) as temporary:
+        for name, content in contents.items():
+            (temporary / name).write_bytes(content)
+        (temporary / PROVENANCE).write_bytes(encode_json({**provenance, "files": hashes}))
 
 
 def require_replaceable(directory: Path) -> None:

@@ -24,6 +24,7 @@ from aragorn.storage.atomic_files import (
     remove,
     remove_stale_files,
     replace_atomic,
+    sync_file,
 )
 from aragorn.storage.locks import lock_directory, remove_stale_directories
 
@@ -137,8 +138,7 @@ class RecordedFiles:
         try:
             write(*temporary_files)
             for file, name in zip(temporary_files, names, strict=True):
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
+                sync_file(file)
                 self._add_entry(name, RecordEntry(key, compute_xxh3(file)))
                 file.replace(self.directory / name)
         except OSError as error:

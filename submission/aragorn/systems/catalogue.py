@@ -11,7 +11,7 @@ from aragorn.errors import UsageError, abbreviate, suggest
 from aragorn.pipeline.retrieval import Stage
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems.cluster_score import ClusterScoreStage
-from aragorn.systems.conclusion_bm25 import ConclusionStage
+from aragorn.systems.conclusions import ConclusionStage
 from aragorn.systems.dense import DenseConclusionStage, DensePremiseStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.fusion import EnsembleStage, LearnedFusionStage

@@ -14,7 +14,6 @@ import numpy as np
 from aragorn.engine import run_task
 from aragorn.explanation import Explanation, Row
 from aragorn.index import dense
-from aragorn.index.conclusions import MAX_CONCLUSIONS
 from aragorn.index.dense import (
     DenseIndex,
     NamedTexts,
@@ -24,10 +23,10 @@ from aragorn.index.dense import (
     load_or_build_dense_index,
 )
 from aragorn.index.vectors import VectorStore, hash_text
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.rankings import MAX_DEPTH, build_rankings, rank_by_score
+from aragorn.systems.conclusions import MAX_CONCLUSIONS
 from aragorn.systems.neural import NetworkStage
 from aragorn.versions import describe_versions
 

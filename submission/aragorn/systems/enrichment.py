@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from aragorn.engine import run_task
 from aragorn.explanation import Row, TextSpan
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Component
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts
 from aragorn.versions import describe_versions

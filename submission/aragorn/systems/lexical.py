@@ -25,9 +25,8 @@ from aragorn.index.lexical import (
     search_all,
 )
 from aragorn.index.weighting import Query, compute_term_contributions
-from aragorn.pipeline.collection import Artifact, Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection
 from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text import index_terms, normalisation
@@ -39,35 +38,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class TermIndexArtifact(Artifact[TermIndex]):
-    """The index of the terms of a collection, which may be empty, or of an enrichment."""
+def get_term_index(
+    collection: Collection, settings: IndexSettings, enrichment: Enrichment | None
+) -> TermIndex:
+    """Return the index of the terms of a collection, which may be empty, or of an enrichment."""
 
-    settings: IndexSettings
-    enrichment: Enrichment | None
-
-    title = "term index"
-
-    @property
-    def name(self) -> str:
-        return "terms" if self.enrichment is None else f"terms-{self.enrichment.checkpoint}"
-
-    def describe(self, session: Session) -> str:
+    def describe() -> str:
         sources = (index_terms, normalisation, inverted, lexical)
         versions = describe_versions(*sources, libraries=["numpy", "scipy"])
-        terms = "" if self.enrichment is None else self.enrichment.describe_results(session)
-        return f"{versions} {self.settings!r} {terms}"
+        terms = "" if enrichment is None else enrichment.describe_results(collection.session)
+        return f"{versions} {settings!r} {terms}"
 
-    def build(self, collection: Collection, directory: Path) -> None:
+    def build(directory: Path) -> None:
         documents = collection.documents
         docnos = documents.collection_docnos
         load_frequencies = None
-        if self.enrichment is not None:
-            load_frequencies = self.enrichment.enrich_collection(collection, self.settings.fields)
-        build_term_index(directory, docnos, documents.read_texts, self.settings, load_frequencies)
+        if enrichment is not None:
+            load_frequencies = enrichment.enrich_collection(collection, settings.fields)
+        build_term_index(directory, docnos, documents.read_texts, settings, load_frequencies)
 
-    def open(self, collection: Collection, directory: Path) -> TermIndex:
-        return TermIndex(directory, self.settings)
+    def open_index(directory: Path) -> TermIndex:
+        return TermIndex(directory, settings)
+
+    name = "terms" if enrichment is None else f"terms-{enrichment.checkpoint}"
+    key = (settings, enrichment)
+    return collection.get_index(name, "term index", key, describe, build, open_index)
 
 
 @dataclass(frozen=True)
@@ -179,7 +174,7 @@ class LexicalStage(Stage):
 
     def get_index(self, collection: Collection) -> TermIndex:
         settings = self.load_checkpoint(collection.session.checkpoints).index
-        return collection.get(TermIndexArtifact(settings, self.enrichment))
+        return get_term_index(collection, settings, self.enrichment)
 
     def count_terms(self, collection: Collection, docnos: Sequence[str]) -> list[Counter[str]]:
         """Return the term frequencies of documents, including those too short to be indexed."""

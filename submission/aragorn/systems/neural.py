@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aragorn.explanation import Explanation
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval, Stage
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.text import normalisation, tokenisers
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from aragorn.text.passages import Span, find_passages
-from aragorn.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
+from aragorn.text.tokenisers import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
 VERSION = 1  # of passages of surface tokens
 

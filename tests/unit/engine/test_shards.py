@@ -9,8 +9,7 @@ from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, compute_shards
-from aragorn.engine.device import choose_device
+from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, choose_device, compute_shards
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
@@ -60,10 +59,7 @@ def test_workers_use_a_shared_cache_directory(tmp_path):
     text = tmp_path / "text"
     text.write_bytes(b"x" * 1000)
 
-    def make_shard(index):
-        return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
-
-    shards = [make_shard(index) for index in range(3)]
+    shards = [Shard(f"{index}.bin", 1, text.read_bytes) for index in range(3)]
     function = operator.methodcaller("upper")
     parts = Parts(tmp_path / "kept")
     content = compute_shards(function, shards, parts, RemoteEngine(), CPU, "texts", "texts")

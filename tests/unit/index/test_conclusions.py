@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from rank_bm25 import BM25Okapi
 
-from aragorn.index.conclusions import ConclusionIndex, retrieve
+from aragorn.systems.conclusions import ConclusionIndex, retrieve
 from aragorn.text.normalisation import normalise
 
 CONCLUSIONS = {"d4": "Zoos are cruel", "d2": "zoos are CRUEL!", "d3": "Cruel zoos"}

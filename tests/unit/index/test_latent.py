@@ -7,13 +7,12 @@ import torch
 
 from aragorn.cache import Cache
 from aragorn.engine import CPU
-from aragorn.index.latent import LatentIndex, build_latent_index, search
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.models.network import pad
 from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
-from aragorn.text.tokenisers import MaxLengths, WordTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.systems.latent import LatentIndex, build_latent_index, search
+from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordTokeniser
 from tests.conftest import build_text_lookup
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from aragorn.engine.device import choose_precision, count_threads
+from aragorn.engine import choose_precision, count_threads
 from aragorn.errors import UsageError
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import batch_by_tokens, compute_or_split, limit_threads
@@ -62,9 +62,9 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 3)
+        monkeypatch.setattr("aragorn.engine.count_cpu_cores", lambda: 3)
         assert limit_threads() == torch.get_num_threads() == 3
-        monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 8)
+        monkeypatch.setattr("aragorn.engine.count_cpu_cores", lambda: 8)
         assert limit_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -74,7 +74,7 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch):
 def test_threads_without_torch_follow_the_environment(setting, expected, monkeypatch):
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    monkeypatch.setattr("aragorn.engine.device.count_cpu_cores", lambda: 8)
+    monkeypatch.setattr("aragorn.engine.count_cpu_cores", lambda: 8)
     assert count_threads() == expected
 
 
@@ -106,7 +106,7 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
 
 
 def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypatch):
-    monkeypatch.setattr("aragorn.engine.device.find_spec", lambda name: name == "openvino" or None)
+    monkeypatch.setattr("aragorn.engine.find_spec", lambda name: name == "openvino" or None)
     for feature in ("avx512_bf16", "amx_bf16"):
         monkeypatch.setattr(
             torch.cpu, "get_capabilities", lambda feature=feature: {"avx2": True, feature: True}
@@ -115,7 +115,7 @@ def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypat
     assert choose_precision("float32", CPU) == choose_precision("float32", GPU) == "float32"
     with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
-    monkeypatch.setattr("aragorn.engine.device.find_spec", lambda _: None)
+    monkeypatch.setattr("aragorn.engine.find_spec", lambda _: None)
     message = r"OpenVINO is not installed; run `submission/install\.sh openvino`"
     with pytest.raises(UsageError, match=message):
         choose_precision("bfloat16", CPU)

@@ -1,4 +1,4 @@
-"""Tests of scoring and enriching documents: order, shards, estimates."""
+"""Tests of scoring and enriching documents: order, shards, warnings."""
 
 from collections import Counter
 from itertools import chain
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aragorn.cache import Parts
-from aragorn.engine import CPU, LOCAL_ENGINE, Engine
+from aragorn.engine import CPU, LOCAL_ENGINE
 from aragorn.errors import CheckpointError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
@@ -21,8 +21,7 @@ from aragorn.inference.pair_scoring import TokenCache, score_documents, score_te
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
-from aragorn.text.tokenisers import MaxLengths, WordTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordTokeniser
 from tests.conftest import build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
@@ -135,22 +134,16 @@ def test_frequencies_are_read_across_shards(start, end, checkpoint, tmp_path):
     assert enrich(checkpoint, tmp_path)(start, end) == expected[start:end]
 
 
-@pytest.mark.parametrize(
-    ("count", "workers", "minutes"), [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)]
-)
-def test_time_and_size_are_estimated_first(
-    count, workers, minutes, checkpoint, tmp_path, monkeypatch, caplog
-):
-    clock = iter([100.0, 100.0 + 20 * 60])  # the sample of 16 documents takes 20 minutes
-    monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(Engine, "count_workers", lambda *_: workers)
-    caplog.set_level("INFO")
-    enrich(checkpoint, tmp_path, count)
-    assert f"{count} documents to enrich, about {minutes} minutes and 0.0 MB" in caplog.text
-    assert ("--cache-dir DIR to resume after an interruption" in caplog.text) == (minutes > 60)
+def test_slow_enrichment_is_announced(checkpoint, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(enrichment, "MANY_DOCUMENTS", 599)
+    enrich(checkpoint, tmp_path, 599)
+    assert caplog.text == ""
+    enrich(checkpoint, tmp_path / "all")
+    message = "enriching 600 documents on a CPU takes hours; use a GPU, or --cache-dir DIR"
+    assert message in caplog.text
     caplog.clear()
-    enrich(checkpoint, tmp_path, count)
-    assert "to enrich" not in caplog.text
+    enrich(checkpoint, tmp_path / "all")
+    assert caplog.text == ""
 
 
 def test_index_sums_passage_frequencies(checkpoint, tmp_path):

@@ -16,7 +16,7 @@ from aragorn.models.taggers import TokenAnnotation
 from aragorn.models.taggers.targer import TARGER, join_adjacent
 from aragorn.models.transformer import QUERY_LENGTH, BERTConfig
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts
 
 SNRM_TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], [*range(2, 12)]]

@@ -216,7 +216,7 @@ def test_kill_during_rewrite_keeps_the_old_directory(directory, rename_count, mo
     monkeypatch.setattr(Path, "replace", replace_or_stop)
     with pytest.raises(KeyboardInterrupt):
         write_with_provenance(directory, {"a": b"new"}, {})
-    directory.with_name(".mine.new").mkdir()  # as a killed process leaves it
+    directory.with_name(".mine.1-2-00000003.part").mkdir()  # as a killed process leaves it
     assert read_verified_content(directory) == b"1"
     write_with_provenance(directory, {"a": b"newer"}, {})
     assert read_verified_content(directory) == b"newer"

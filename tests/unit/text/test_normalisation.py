@@ -11,8 +11,13 @@ from aragorn.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
 from aragorn.text import normalisation
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.passages import WordPiecePassageTokeniser
-from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import (
+    MaxLengths,
+    Vocabulary,
+    WordPieceTokeniser,
+    WordTokeniser,
+    load_tokenizer,
+)
 
 TRANSFORMS = {
     "normalise": normalisation.normalise, "premise": lambda text: " ".join(normalisation.tokenise_premise(text)),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aragorn.text import surface_tokens
 from aragorn.text.passages import SENTENCE_END, WordPiecePassageTokeniser, split_passages
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import Vocabulary
 from tests.conftest import build_tiny_tokenizer
 
 

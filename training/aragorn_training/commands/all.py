@@ -1,13 +1,14 @@
 """Define the command `all`, which makes the checkpoints of all systems from a corpus."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import InputError, ReproductionError, SystemsFailedError
 from aragorn.options import option
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.storage.atomic_files import create_directory, write_directory_atomic
+from aragorn.storage.atomic_files import create_directory, replace_directory
 from aragorn.storage.checkpoint_directory import require_replaceable
 from aragorn.threads import count_cpu_cores
 from aragorn_training.commands import graph
@@ -156,4 +157,5 @@ def make_all(options: AllOptions) -> None:
 
 def _copy_checkpoint(source: Path, target: Path) -> None:
     """Copy a checkpoint, which replaces one at the target."""
-    write_directory_atomic(target, {file.name: file.read_bytes() for file in source.iterdir()})
+    with replace_directory(target) as temporary:
+        shutil.copytree(source, temporary, dirs_exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import UsageError, escape_undecodable
 from aragorn.options import argument, option
 from aragorn.pipeline.session import CheckpointStore

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import open_cache
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import InputError
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, read_topics

@@ -22,7 +22,7 @@ from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
-from aragorn.text.vocabulary import InputUnit
+from aragorn.text.tokenisers import InputUnit
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import describe_corpus
 from aragorn_training.data.corpus_statistics import write_statistics

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from aragorn.cache import open_cache
-from aragorn.engine.device import FLOAT32, choose_device, choose_precision
+from aragorn.engine import FLOAT32, choose_device, choose_precision
 from aragorn.io.dataset import Dataset
-from aragorn.pipeline.collection import Collection
 from aragorn.pipeline.retrieval import Retrieval
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text.index_terms import Fields
 

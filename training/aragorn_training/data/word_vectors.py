@@ -25,7 +25,7 @@ from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation, surface_tokens
 from aragorn.text.normalisation import tokenise_query
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import Vocabulary
 from aragorn.versions import describe_versions
 from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import (

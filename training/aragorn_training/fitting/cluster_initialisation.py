@@ -9,7 +9,7 @@ from msgspec import Meta
 from scipy.sparse import csr_matrix
 
 from aragorn.errors import UsageError
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Ranker
 from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
 from aragorn_training.data.split import RandomStream, create_generator
 

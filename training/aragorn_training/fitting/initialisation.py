@@ -17,12 +17,10 @@ from aragorn.inference.pretrained import (
     PretrainedEncoder,
 )
 from aragorn.models.bert import BERTNetwork, BERTRanker
-from aragorn.models.network import Network
-from aragorn.models.ranker import LatentRanker, Ranker
+from aragorn.models.network import LatentRanker, Network, Ranker
 from aragorn.models.taggers import Tagger
 from aragorn.storage.atomic_files import sha256_file
-from aragorn.text.tokenisers import WordPieceTokeniser, WordTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import Vocabulary, WordPieceTokeniser, WordTokeniser
 from aragorn_training.data import word_vectors
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.cluster_initialisation import initialise_from_clusters

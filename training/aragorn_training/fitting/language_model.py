@@ -26,7 +26,7 @@ from aragorn.inference.checkpoint import (
 )
 from aragorn.models.taggers.targer import TARGER
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
-from aragorn.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
+from aragorn.text.tokenisers import FIRST_TERM_ID, UNKNOWN_ID
 
 # copied into a tagger
 TRANSFERRED_LAYERS = (

@@ -21,8 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from aragorn.inference.device import batch_by_length
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
-from aragorn.models.network import PaddedTexts
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import PaddedTexts, Ranker
 from aragorn.text.tokenisers import Tokeniser
 from aragorn_training.evaluation.similarity import average_correlations, group_rows_by_topic
 from aragorn_training.fitting.listwise_losses import ListwiseLoss

@@ -11,8 +11,7 @@ from torch import Tensor
 from aragorn.inference.device import batch_by_length
 from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.network import Network, PaddedTexts
-from aragorn.models.ranker import LatentRanker, Ranker
+from aragorn.models.network import LatentRanker, Network, PaddedTexts, Ranker
 from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.split import METRIC_CUTOFF, POSITIVES
 from aragorn_training.fitting.initialisation import read_encoder_config

@@ -11,15 +11,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aragorn.engine.device import FLOAT32, choose_device, choose_precision
+from aragorn.engine import FLOAT32, choose_device, choose_precision
 from aragorn.errors import UsageError, suggest
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import move_to_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
-from aragorn.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
-from aragorn.text.vocabulary import InputUnit, Vocabulary
+from aragorn.text.tokenisers import (
+    InputUnit,
+    MaxLengths,
+    Tokeniser,
+    Vocabulary,
+    WordPieceTokeniser,
+    WordTokeniser,
+)
 from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.data.work_directory import iter_rows

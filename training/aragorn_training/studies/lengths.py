@@ -8,7 +8,7 @@ import pandas as pd
 
 from aragorn.inference.enrichment import SHARD_SIZE
 from aragorn.options import argument
-from aragorn.pipeline.collection import Collection
+from aragorn.pipeline.session import Collection
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text.index_terms import Fields, select_texts
 from aragorn_training.data.retrieval import load_input_fields, open_retrieval

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError
-from aragorn.index.conclusions import ConclusionIndex
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
@@ -21,6 +20,7 @@ from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import rank_by_score, truncate_rankings
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import ENSEMBLE_MEMBERS
+from aragorn.systems.conclusions import ConclusionIndex
 from aragorn.systems.weighted_sum import PAIR_COLUMNS, WeightedSum, merge_scores
 from aragorn_training.evaluation.evaluate import TOUCHE_NDCG, evaluate_run
 from aragorn_training.evaluation.plots import NEUTRAL, create_figure, render_png

@@ -12,7 +12,7 @@ from aragorn.index.weighting import BM25
 from aragorn.io.qrels import read_qrels
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.lexical import TermIndexArtifact
+from aragorn.systems.lexical import get_term_index
 from aragorn_training.data.retrieval import DatasetRetrieval, load_input_fields, open_retrieval
 from aragorn_training.options import (
     CheckpointOptions,
@@ -65,7 +65,7 @@ def run(options: Options) -> pd.DataFrame:
         collection = retrieval.collection.documents.searchable_docnos
         for variant, point in points.items():
             point_enrichment = Enrichment(point.enrichment) if point.enrichment else None
-            index = retrieval.collection.get(TermIndexArtifact(point.index, point_enrichment))
+            index = get_term_index(retrieval.collection, point.index, point_enrichment)
             counts = [
                 dict(zip(*index.get_document_terms(collection.index(docno)), strict=True))
                 for docno in docnos

@@ -17,7 +17,7 @@ from aragorn.io.collection import select_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.options import option
 from aragorn.text.normalisation import normalise
-from aragorn.text.vocabulary import FIRST_TERM_ID
+from aragorn.text.tokenisers import FIRST_TERM_ID
 from aragorn_training.data.word_vectors import get_default_folder_name, load_vectors
 from aragorn_training.options import InputOptions, SeedOptions, StudyOptions
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import UsageError
 from aragorn.options import option
 from aragorn_training.data.work_directory import lock_work_directory

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from msgspec.structs import replace
 
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import TrainingError
 from aragorn.options import argument, option
 from aragorn.storage.checkpoint_directory import METRICS, read_json

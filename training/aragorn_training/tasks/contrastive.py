@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from aragorn.bounds import Positive, Share
-from aragorn.models.network import PaddedTexts
-from aragorn.models.ranker import LatentRanker, Ranker
-from aragorn.text.vocabulary import UNKNOWN_ID
+from aragorn.models.network import LatentRanker, PaddedTexts, Ranker
+from aragorn.text.tokenisers import UNKNOWN_ID
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import CurveSpec, TrainableNetwork

@@ -15,7 +15,7 @@ from aragorn.bounds import PositiveInt
 from aragorn.errors import InputError
 from aragorn.inference.device import batch_by_length
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
-from aragorn.text.vocabulary import UNKNOWN_ID
+from aragorn.text.tokenisers import UNKNOWN_ID
 from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.word_vectors import VectorMethod, get_premise_table

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from aragorn.errors import InputError, UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
-from aragorn.models.ranker import LatentRanker, Ranker, SiameseRanker
+from aragorn.models.network import LatentRanker, Ranker, SiameseRanker
 from aragorn.storage.recorded_files import MANIFEST, read_record
 from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.corpora import format_credit

@@ -23,7 +23,7 @@ from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, build_rankings
 from aragorn.storage.archives import hash_named_files
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.lexical import TermIndexArtifact
+from aragorn.systems.lexical import get_term_index
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
@@ -264,7 +264,7 @@ def cross_validate(
 
 def rank_at_point(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.DataFrame:
     """Rank at most DEFAULT_DEPTH documents for each topic with a point's parameters."""
-    index = retrieval.collection.get(TermIndexArtifact(point.index, _get_enrichment(point)))
+    index = get_term_index(retrieval.collection, point.index, _get_enrichment(point))
     docnos = retrieval.collection.documents.searchable_docnos
     rows: list[tuple[str, str, float]] = []
     for qid, text in retrieval.topics[["qid", "query"]].to_numpy():

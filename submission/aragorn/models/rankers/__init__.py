@@ -1,6 +1,6 @@
 """Rankers, one network per module."""
 
-from aragorn.models.ranker import Ranker
+from aragorn.models.network import Ranker
 from aragorn.registry import find_class, list_module_names
 
 

@@ -23,7 +23,7 @@ from aragorn.models.layers import (
     find_unique_tokens,
     get_known_mask,
 )
-from aragorn.models.ranker import TopicRanker
+from aragorn.models.network import TopicRanker
 
 WINDOWS = (1, 2, 3)
 DOCUMENT_BATCH = 32  # documents per batch

@@ -23,8 +23,8 @@ from aragorn.models.layers import (
     cosine,
     get_known_mask,
 )
-from aragorn.models.ranker import TopicRanker, find_top_positions
-from aragorn.text.vocabulary import PADDING_ID, UNKNOWN_ID
+from aragorn.models.network import TopicRanker, find_top_positions
+from aragorn.text.tokenisers import PADDING_ID, UNKNOWN_ID
 
 SIMILARITY_RANGES = (
     (0.999, 2, "exact"),

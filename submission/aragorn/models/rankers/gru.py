@@ -20,7 +20,7 @@ from torch.nn import functional
 from aragorn.bounds import Rows, Share, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import get_known_mask, run_bidirectional
-from aragorn.models.ranker import SiameseRanker
+from aragorn.models.network import SiameseRanker
 
 
 class GRU(SiameseRanker):

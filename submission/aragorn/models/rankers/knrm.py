@@ -21,7 +21,7 @@ from aragorn.models.layers import (
     find_unique_tokens,
     get_known_mask,
 )
-from aragorn.models.ranker import TopicRanker
+from aragorn.models.network import TopicRanker
 
 
 class KNRM(TopicRanker):

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from aragorn.explanation import Explanation, Row
 from aragorn.models.bert import BERTRanker, Encoder, TextEncoder
-from aragorn.models.ranker import DenseRanker
+from aragorn.models.network import DenseRanker
 from aragorn.models.transformer import EncoderConfig
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from aragorn.bounds import Exponent, LayerWidths, Rows, Width
 from aragorn.explanation import Explanation, Row
 from aragorn.models.layers import find_unique_tokens, get_known_mask
-from aragorn.models.ranker import LatentRanker, find_top_positions
+from aragorn.models.network import LatentRanker, find_top_positions
 
 WINDOW = 5
 HALF_WINDOW = WINDOW // 2  # words on each side of a window's centre

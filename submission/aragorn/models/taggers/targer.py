@@ -30,7 +30,7 @@ from aragorn.text.surface_tokens import (
     SurfaceTokeniser,
 )
 from aragorn.text.surface_tokens import encode_characters as get_character_ids
-from aragorn.text.vocabulary import PADDING_ID
+from aragorn.text.tokenisers import PADDING_ID
 
 PADDING_STATE = 0
 FORBIDDEN_SCORE = -9999.0  # finite, but too low for any best path

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from aragorn.models.taggers.targer import FORBIDDEN_SCORE, TARGER
 from aragorn.text.surface_tokens import SurfaceTokeniser
-from aragorn.text.vocabulary import Vocabulary
+from aragorn.text.tokenisers import Vocabulary
 from aragorn_training.data.datasets.argument_components import TaggedDocument
 from aragorn_training.data.tagged_documents import Split
 from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics

@@ -13,7 +13,7 @@ import pandas as pd
 from msgspec.structs import replace
 from sklearn.linear_model import RidgeCV
 
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.errors import UsageError
 from aragorn.index.dense import encode_texts
 from aragorn.inference.pretrained import PretrainedEncoder

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import gaussian_kde
 
 from aragorn.errors import TrainingError
-from aragorn.index.conclusions import ConclusionIndex
+from aragorn.systems.conclusions import ConclusionIndex
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
 DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.cache import Cache, open_cache
-from aragorn.engine.device import choose_device
+from aragorn.engine import choose_device
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.storage.recorded_files import RecordedFiles

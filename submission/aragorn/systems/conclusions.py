@@ -1,5 +1,7 @@
 """Retrieve premises by BM25 over unique normalised conclusions (Entezari 2020, section 4.3).
 
+All premises of the top conclusions are returned; they are the candidates of the re-rankers.
+
 conclusions.msgpack  conclusions with their documents, terms with their idf
 weights.*            terms × conclusions, float64: contributions to scores (see `inverted`)
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,13 +22,19 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 import numpy as np
 
-from aragorn.errors import abbreviate
+from aragorn.errors import UsageError, abbreviate
+from aragorn.explanation import Explanation, Row
+from aragorn.index import inverted, weighting
 from aragorn.index.inverted import SparseMatrix, TermCounter, Token, select_top_k, write_matrix
 from aragorn.index.weighting import bm25
+from aragorn.pipeline.retrieval import Retrieval, Stage
+from aragorn.pipeline.session import Collection
 from aragorn.progress import track
 from aragorn.rankings import build_rankings
+from aragorn.text import normalisation
 from aragorn.text.index_terms import END_OF_TEXT
 from aragorn.text.normalisation import normalise
+from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,3 +176,71 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
         rows += [(qid, docno, score) for docno, score in hits]
     return build_rankings(rows)
+
+
+@dataclass(frozen=True)
+class ConclusionStage(Stage):
+    """BM25 over conclusions, returning all premises of the top ones (Entezari 2020, section 4.3).
+
+    If there is an input run, `rank` returns it unchanged.
+    """
+
+    version = 1
+    family = "lexical"
+    libraries = ("numpy", "scipy")
+    sources = (normalisation, inverted, weighting, sys.modules[__name__])
+    checkpoint = None
+
+    def rank(self, retrieval: Retrieval) -> pd.DataFrame:
+        input_run = retrieval.input_run
+        return self.search(retrieval) if input_run is None else input_run
+
+    def search(self, retrieval: Retrieval) -> pd.DataFrame:
+        """Return the premises of the top conclusions, by conclusion, then by docno."""
+        index = self._get_index(retrieval.collection)
+        with retrieval.collection.stopwatch.stage("conclusion retrieval"):
+            return retrieve(retrieval.topics, index)
+
+    def build_index(self, collection: Collection) -> None:
+        self._get_index(collection)
+
+    def _get_index(self, collection: Collection) -> ConclusionIndex:
+        def build(directory: Path) -> None:
+            build_conclusion_index(directory, collection.documents.read_conclusions())
+
+        def describe() -> str:
+            return describe_versions(*self.sources, libraries=self.libraries)
+
+        return collection.get_index(
+            "conclusions", "conclusion index", None, describe, build, ConclusionIndex
+        )
+
+    def score(self, retrieval: Retrieval, pairs: pd.DataFrame) -> np.ndarray:
+        index = self._get_index(retrieval.collection)
+        documents = retrieval.collection.documents.read_texts(set(pairs["docno"]))
+        conclusion_by_docno = documents.set_index("docno")["conclusion"]
+        query_by_qid = retrieval.topics.set_index("qid")["query"]
+        scores = []
+        for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True):
+            terms = index.compute_term_contributions(query_by_qid[qid], conclusion_by_docno[docno])
+            scores.append(sum(value for _, value in terms))
+        return np.array(scores, dtype=float)
+
+    def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
+        if retrieval.input_run is not None:
+            file = retrieval.input_file
+            raise UsageError(
+                f"scores supplied in {file} cannot be explained; choose another system"
+            )
+        index = self._get_index(retrieval.collection)
+        [conclusion] = retrieval.collection.documents.read_texts({docno})["conclusion"]
+        contributions = index.compute_term_contributions(retrieval.get_query(qid), conclusion)
+        rows = [Row(value, term) for term, value in contributions]
+        return Explanation(
+            sum(row.value for row in rows),
+            rows,
+            "BM25 score of the conclusion, summed over query terms",
+        )
+
+    def describe_input(self, file: Path) -> str:
+        return f"the ranking in {file.name}, unchanged"
