@@ -421,9 +421,9 @@ def format_candidates_table(results: Path = RESULTS) -> str:
         f"no frozen block, on a GPU, they have {published_rates.min():.2f} to {published_rates.max():.2f} with the least "
         "similar of the split.\n\n"
         "The least similar premises of the collection are negatives in training, too. How seldom a premise is one, without "
-        f"topic or text, has MAP@20 {scores[-1]} with them (five draws), {scores[-2]} and {scores[-3]} with the least similar "
-        f"of a half and a quarter as many arguments (`study negative-counts`), and {count:.2f} in the split, where each "
-        "premise is the positive of one query.\n"
+        f"topic or text, has MAP@20 {scores[-1]} with them (five draws, the first of them above), {scores[-2]} and "
+        f"{scores[-3]} with the least similar of a half and a quarter as many arguments (`study negative-counts`), and "
+        f"{count:.2f} in the split, where each premise is the positive of one query.\n"
     )
 
 

@@ -24,7 +24,8 @@ ITEMS = {  # the tables and figures that the page must contain
     ],
     "entezari_2020": [
         "Table 3.1", "Figure 3.1", "Figure 3.2", "Section 3.2.5", "Figure 4.1", "Table 4.1", "Figures 4.2 to 4.9", "Table 4.2",
-        "Table 4.2, published epochs and rates", "Table 4.2, random candidates", "Table 4.2, candidates",
+        "Table 4.2, published epochs and rates", "Table 4.2, layers of KNRM BERT", "Table 4.2, random candidates",
+        "Table 4.2, candidates",
         "Section 4.6, candidates", "Figure 4.11", "Section 4.5", "Table 4.3", "Table A.1",
     ],
     "entezari_voelske_2020": [
@@ -82,9 +83,11 @@ def test_settings_that_differ_are_read_from_recipes_and_checkpoints(monkeypatch)
 
 
 def test_comparison_with_an_unknown_figure_is_an_error(figures):
-    message = r"entezari_2020, Table 4\.2, published epochs and rates, GRU, MAP@20: not in figures"
+    message = (
+        r"entezari_2020, Table 4\.2, candidates, KNRM BERT: random, collection, MAP@20: not in"
+    )
     with pytest.raises(InputError, match=message):
-        published.read_highlights(figures[figures["row"] != "GRU"])
+        published.read_highlights(figures[figures["row"] != "KNRM BERT: random, collection"])
 
 
 def test_all_figures_are_shown_and_differences_have_reasons(figures, tmp_path):
@@ -136,6 +139,15 @@ def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures):
             assert figure["spread"] == pytest.approx(deviation, abs=0.006)
         else:
             assert figure["spread"] is None
+    draws = pd.read_csv(RESULTS / "negative_counts.csv").groupby(["sample_factor", "ties"])
+    of_draws = figures[figures["ours_file"] == "negative_counts.csv"]
+    assert len(of_draws) == 12
+    for figure in of_draws.to_dict("records"):
+        factor, ties = re.findall(r"== '?(\w+)", figure["ours_query"])
+        values = draws.get_group((int(factor), ties))[figure["measure"]]
+        assert (figure["n"], figure["ours"]) == (5, pytest.approx(values.mean(), abs=0.006))
+    folds = pd.read_csv(RESULTS / "argument_quality_folds.csv")
+    assert {*folds.loc[folds["network"] == "logistic", "n_seeds"]} == {3}
     for file, n in {"augmented_sbert*": "repetitions", "argument_quality*": "n_seeds"}.items():
         for path in RESULTS.glob(f"{file}.csv"):
             table = pd.read_csv(path)
