@@ -9,9 +9,11 @@ import subprocess
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from html.parser import HTMLParser
+from http.client import HTTPConnection
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 from zlib import crc32
 
 import msgspec
@@ -27,7 +29,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
-from aragorn.engine import CPU, LOCAL_ENGINE
+from aragorn.engine import CPU
 from aragorn.index import dense, inverted, lexical
 from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25, RM3, Dirichlet
@@ -42,6 +44,7 @@ from aragorn.models.taggers.targer import TARGER
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.search.searcher import Searcher
+from aragorn.search.server import SearchServer
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
     CARD,
@@ -51,7 +54,7 @@ from aragorn.storage.checkpoint_directory import (
     write_with_provenance,
 )
 from aragorn.systems import latent
-from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.catalogue import SYSTEMS, get_system
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
@@ -70,7 +73,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("tests")
-torch.set_num_threads(1)  # more threads slow down operations on small tensors
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "aragorn" / "sample" / "input"
@@ -112,6 +114,10 @@ epochs = 3
 validations_per_epoch = 3
 learning_rate = 0.01
 """
+
+
+def pytest_configure():
+    torch.set_num_threads(1)  # more threads slow down operations on small tensors
 
 
 def pytest_collection_modifyitems(items):
@@ -195,19 +201,19 @@ def checkpoints(tmp_path, monkeypatch):
     return tmp_path / "checkpoints"
 
 
+@contextmanager
+def open_retrieval(directory, checkpoints=CHECKPOINT_DIR, input_run=None, qid=None):
+    """Open a retrieval on an input directory, with a temporary cache."""
+    with open_cache(None, Path()) as cache:
+        session = Session(CheckpointStore(checkpoints), CPU, cache)
+        yield DatasetRetrieval(Dataset(directory, input_run=input_run, qid=qid), session)
+
+
 @pytest.fixture
-def make_retrieval(tmp_path):
-    """Return a function that opens a retrieval on an input directory, with a temporary cache."""
+def make_retrieval():
+    """Return `open_retrieval`; its retrievals stay open until the test ends."""
     with ExitStack() as stack:
-
-        def make(
-            directory, input_run=None, checkpoints=CHECKPOINT_DIR, qid=None, engine=LOCAL_ENGINE
-        ):
-            cache = stack.enter_context(open_cache(None, tmp_path))
-            session = Session(CheckpointStore(checkpoints), CPU, cache, engine)
-            return DatasetRetrieval(Dataset(directory, input_run=input_run, qid=qid), session)
-
-        yield make
+        yield lambda *inputs, **options: stack.enter_context(open_retrieval(*inputs, **options))
 
 
 @contextmanager
@@ -221,6 +227,28 @@ def open_sample_searcher(checkpoints=CHECKPOINT_DIR, device=CPU):
     """Open a searcher of the sample, with a temporary cache."""
     corpus = Dataset(SAMPLE, has_topics=False)
     return open_searcher(corpus, CheckpointStore(checkpoints), device)
+
+
+@contextmanager
+def serve_sample(system, port=0):
+    """Serve the search page of the sample on a port (default: a free one)."""
+    with (
+        open_sample_searcher() as searcher,
+        SearchServer(searcher, Dataset(SAMPLE), [get_system(system)], 5, port) as server,
+    ):
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def fetch_page(server, path="/", method="GET", **headers):
+    """Return status, headers and text of a response of the search page."""
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=120)
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, dict(response.getheaders()), text
 
 
 def build_tiny_tokenizer():

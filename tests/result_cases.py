@@ -20,7 +20,6 @@ import pandas as pd
 import torch
 
 from aragorn.cache import open_cache
-from aragorn.engine import CPU
 from aragorn.index import dense, inverted, lexical, weighting
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import BM25, RM3, Dirichlet
@@ -35,7 +34,7 @@ from aragorn.models.network import pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
-from aragorn.pipeline.session import CheckpointStore, Session
+from aragorn.pipeline.session import CheckpointStore
 from aragorn.systems import conclusions, latent, quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.conclusions import ConclusionIndex
@@ -51,7 +50,6 @@ from aragorn.text.porter import stem
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordPieceTokeniser, WordTokeniser
 from aragorn.versions import describe_versions
-from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.fitting.fit import save_network
 from tests.conftest import (
     UNTRAINED,
@@ -61,8 +59,10 @@ from tests.conftest import (
     build_tiny_ranker,
     build_tiny_tokenizer,
     make_argument,
+    open_retrieval,
     write_lexical,
     write_parameters,
+    write_topics,
 )
 
 RESULTS_DIR = Path(__file__).parent / "results"
@@ -308,16 +308,12 @@ def sum_scores():
 
 
 @contextmanager
-def open_retrieval():
+def open_small_retrieval():
     """Open a retrieval on a small input with tiny checkpoints of all stages in STAGE_NAMES."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "input").mkdir()
-        topics = "".join(
-            f"<topic><number>{qid}</number><title>{title}</title></topic>"
-            for qid, title in enumerate(QUERIES[:2], 1)
-        )
-        (folder / "input" / "topics.xml").write_text(f"<topics>{topics}</topics>")
+        write_topics(folder / "input" / "topics.xml", QUERIES[:2])
         texts = DOCUMENTS[["conclusion", "premise"]].to_numpy().tolist()
         arguments = [
             make_argument(f"S{row % 3}-A{row}", conclusion, f"{premise} {'they ' * 15}")
@@ -347,10 +343,7 @@ def open_retrieval():
             length = LengthFeature(6.0, 0.1) if normaliser == "z_score" else None
             model = WeightedSum("", normaliser, 0.25, members, length)
             write_parameters(checkpoints / stage.checkpoint, model)
-        cache = stack.enter_context(open_cache(None, folder))
-        yield DatasetRetrieval(
-            Dataset(folder / "input"), Session(CheckpointStore(checkpoints), CPU, cache)
-        )
+        yield stack.enter_context(open_retrieval(folder / "input", checkpoints))
 
 
 MEMBERS = (("bm25", STAGES["bm25"]), ("knrm", STAGES["knrm"]))
@@ -383,7 +376,7 @@ STAGE_SOURCES = {  # of what these stages compute
 
 
 def rank_with(stage):
-    with open_retrieval() as retrieval:
+    with open_small_retrieval() as retrieval:
         ranking = retrieval.rank(stage)
         scores = stage.score(retrieval, ranking[["qid", "docno"]])
         return [ranking.to_numpy().tolist(), np.asarray(scores, float).tolist()]

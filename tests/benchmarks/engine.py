@@ -16,8 +16,9 @@ from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Result, time_call
-from tests.benchmarks.synthetic_inputs import open_empty_parts, open_retrieval, sample_rows
+from tests.benchmarks.synthetic_inputs import open_empty_parts, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
+from tests.conftest import open_retrieval
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
 TEXTS = 128  # number of texts encoded to measure a worker's cost

@@ -18,7 +18,7 @@ from aragorn.systems.conclusions import MAX_CONCLUSIONS, ConclusionIndex
 from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
 from tests.benchmarks.benchmark import Result, compare_with_target, time_call
-from tests.benchmarks.synthetic_inputs import open_retrieval
+from tests.conftest import open_retrieval
 
 ROUNDS = 3
 VECTORS, TOPICS = 322_000, 50  # sizes of the dense search

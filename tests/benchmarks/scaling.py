@@ -15,8 +15,9 @@ from aragorn.systems.catalogue import CONCLUSION_BM25
 from aragorn_training.evaluation.plots import create_figure, render_png
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.rank import NETWORKS
-from tests.benchmarks.synthetic_inputs import open_retrieval, write_json_lines
+from tests.benchmarks.synthetic_inputs import write_json_lines
 from tests.benchmarks.word_networks import load_candidates, score_with_empty_cache
+from tests.conftest import open_retrieval
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the topics and of the corpus
 # few for BERT, which scores about 25 pairs per second

@@ -8,26 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from aragorn.cache import Parts, open_cache
-from aragorn.engine import CPU
+from aragorn.cache import Parts
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.touche import find_corpus_files, find_topic_files
-from aragorn.paths import CHECKPOINT_DIR
-from aragorn.pipeline.session import CheckpointStore, Session
-from aragorn_training.data.retrieval import DatasetRetrieval
 
 # numbers of arguments and of distinct conclusions in args.me
 ARGUMENTS = 387_740
 CONCLUSIONS = 66_000
-
-
-@contextmanager
-def open_retrieval(directory):
-    """Open a retrieval on an input, on the CPU and without a persistent cache."""
-    with open_cache(None, directory) as cache:
-        session = Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
-        yield DatasetRetrieval(Dataset(directory), session)
 
 
 @contextmanager

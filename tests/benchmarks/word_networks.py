@@ -15,7 +15,8 @@ from aragorn.inference.pair_scoring import TokenCache, score_documents
 from aragorn.models.network import LatentRanker, pad
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import CONCLUSION_BM25
-from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts, open_retrieval
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_parts
+from tests.conftest import open_retrieval
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"

@@ -10,7 +10,6 @@ from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.io.run_rules import find_run_issues
 from aragorn.io.runs import read_run
-from aragorn.io.tirex import read_candidates
 from tests.conftest import PREMISE, argv, make_argument
 from tests.contract.input_files import (
     DOCUMENTS,
@@ -194,17 +193,8 @@ def test_unusual_runs_keep_their_order(name, tmp_path, call):
     assert read_run(written)["docno"].tolist() == docnos
 
 
-def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path):
-    scores = ({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"})
-    rows = (*scores, {"rank": 3.0, "score": -1})
-    directory = write_files(tmp_path / "input", rerank(*rows))
-    candidates = [*read_candidates(directory / "rerank.jsonl")]
-    expected = [("d1", 1, 3.5), ("d2", 2, 1e-5), ("d3", 3, -1)]
-    assert [candidate[2:] for candidate in candidates] == expected
-
-
-CANDIDATES = [("2", "d1", 2, 3.0), ("2", "d2", 1, 9.5), ("10", "d3", 3, 1.0)]
-CANDIDATES += [("10", "d0", 4, 1.0), ("10", "d2", 5, -4.0)]
+CANDIDATES = [("2", "d1", "2.0", "3e-05"), ("2", "d2", "1", "9.5"), ("10", "d3", 3.0, 1)]
+CANDIDATES += [("10", "d0", 4, 1.0), ("10", "d2", 5, "-4.0")]
 BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 

@@ -141,7 +141,16 @@ RUNS = {  # run to re-rank; part of the message
     "program": (b"\x7fELF\2\1\1\0\xff", "has null characters and thus is no text file; use a text file, or unpack"),
     "UTF-16": ("1 Q0 a1 1 3 x\n".encode("utf-16"), "not UTF-8 at byte 0; convert it to UTF-8"),
     "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
-    "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS}"),
+    "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS}\n"),
+    "three fields": ("q1 0 d1\n", f"line 1: 3 fields; {SIX_FIELDS}\n"),
+    "CSV with spaces": ("1, Q0, a1, 1, 2.5, t\n", "line 1: invalid rank '1,'; expected an integer of at"),
+    "CSV of two columns": ("1,a1\n", f"line 1: 1 field; {SIX_FIELDS}; this is CSV"),
+    "CSV of semicolons": ("1;Q0;a1;1;2.5;t\n", f"line 1: 1 field; {SIX_FIELDS}; this is CSV"),
+    "JSON over several lines": ("{\n", f"line 1: 1 field; {SIX_FIELDS}; this is JSON"),
+    "JSON lines": ('{"qid":"1","docno":"a1"}\n', f"line 1: 1 field; {SIX_FIELDS}; this is JSON"),
+    "header": ("qid Q0 docno rank score tag\n1 Q0 a1 1 2 t\n", "line 1: invalid rank 'rank'; expected an integer of at"),
+    "header of four fields": ("query docno rank score\n", f"line 1: 4 fields; {SIX_FIELDS}; this is a header"),
+    "YAML list": ("- qid: 1\n", f"line 1: 3 fields; {SIX_FIELDS}; this is YAML: convert it to lines"),
     "no file": (lambda file: None, "no run found; expected"),
     "unknown document": ("1 Q0 a1 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
 }  # fmt: skip
@@ -162,6 +171,11 @@ EVALUATIONS = {
     "run: qrels": (QRELS, QRELS, "; these are judgments, not a run"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
+    "qrels: three fields": (RUN, "q1 0 d1\n", "expected 4: `topic 0 docno grade`; in BEIR qrels, insert 0 as second field"),
+    "qrels: CSV": (RUN, "1, 0, a, 2\n", "commas between the fields; expected `topic 0 docno grade`; this is CSV"),
+    "qrels: header": (RUN, "qid 0 docno rel\n1 0 b 1\n", "this is a header: delete the line"),
+    "qrels: a word as grade": (RUN, "1 0 docno rel\n1 0 b 1\n", "in absolute value\n"),
+    "qrels: grade 1e30": (RUN, "1 0 a 1e30\n", "in absolute value\n"),
 }  # fmt: skip
 
 PATH = "expected a non-empty path"

@@ -6,23 +6,17 @@ import numpy as np
 import pytest
 
 from aragorn import versions
-from aragorn.cache import open_cache
-from aragorn.engine import CPU
 from aragorn.inference import checkpoint
 from aragorn.inference.checkpoint import RankerCheckpoint
-from aragorn.io.dataset import Dataset
 from aragorn.models import taggers
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import get_tagger_class
-from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.retrieval import iter_components
-from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.registry import list_module_names
 from aragorn.systems import latent
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.neural import NetworkStage
-from aragorn_training.data.retrieval import DatasetRetrieval
 from tests.conftest import SAMPLE
 from tests.result_cases import CASES, RESULTS_DIR, compute
 
@@ -79,11 +73,8 @@ def test_every_component_has_a_version_and_a_result():
 
 
 @pytest.fixture
-def retrieval(tmp_path):
-    with open_cache(None, tmp_path) as cache:
-        yield DatasetRetrieval(
-            Dataset(SAMPLE), Session(CheckpointStore(CHECKPOINT_DIR), CPU, cache)
-        )
+def retrieval(make_retrieval):
+    return make_retrieval(SAMPLE)
 
 
 def compute_keys(retrieval):

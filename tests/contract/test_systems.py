@@ -1,16 +1,12 @@
 """Contract tests of all systems in the catalogue; a new entry is covered automatically."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from aragorn.cache import open_cache
 from aragorn.engine import CPU
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.retrieval import iter_components
-from aragorn.pipeline.session import CheckpointStore, Session
 from aragorn.rankings import COLUMNS, validate_rankings
 from aragorn.search.searcher import SearchOptions
 from aragorn.systems.catalogue import SYSTEMS
@@ -18,8 +14,7 @@ from aragorn.systems.conclusions import ConclusionStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import LexicalStage
 from aragorn.systems.quality import SCORE_GAP
-from aragorn_training.data.retrieval import DatasetRetrieval
-from tests.conftest import open_searcher
+from tests.conftest import format_run_lines, open_retrieval, open_searcher
 
 
 # In the default tier, `ensemble` represents both ensembles.
@@ -33,36 +28,29 @@ def name(request):
     return str(request.param)
 
 
-@contextmanager
-def open_retrieval(checkpoints, source, run=None, qid=None):
-    with open_cache(None, source) as cache:
-        session = Session(CheckpointStore(checkpoints), CPU, cache)
-        yield DatasetRetrieval(Dataset(source, input_run=run, qid=qid), session)
-
-
 @pytest.fixture(scope="module")
 def retrieval(topics_and_corpus, all_checkpoints_dir):
     """Open a retrieval that the tests share, so that each system ranks only once."""
-    with open_retrieval(all_checkpoints_dir, topics_and_corpus) as retrieval:
+    with open_retrieval(topics_and_corpus, all_checkpoints_dir) as retrieval:
         yield retrieval
 
 
 @pytest.fixture(scope="module")
-def reranking(retrieval, tmp_path_factory):
-    """Open a retrieval that re-ranks the run of `write_input_run`."""
-    run = write_input_run(retrieval, tmp_path_factory.mktemp("run"))
-    with open_retrieval(
-        retrieval.session.checkpoints.directory, *retrieval.dataset.paths, run
-    ) as reranking:
+def reranking(retrieval, topics_and_corpus, all_checkpoints_dir, tmp_path_factory):
+    """Re-rank a run with short documents and others that no system retrieves."""
+    documents = retrieval.dataset.documents["docno"].tolist()
+    qids = enumerate(retrieval.topics["qid"])
+    rankings = {qid: documents[row :: 40 + row] for row, qid in qids}
+    run = tmp_path_factory.mktemp("run") / "run.txt"
+    run.write_text(format_run_lines(rankings))
+    with open_retrieval(topics_and_corpus, all_checkpoints_dir, run) as reranking:
         yield reranking
 
 
 @pytest.fixture(scope="module")
-def single_topic(retrieval):
+def single_topic(topics_and_corpus, all_checkpoints_dir):
     """Open a retrieval that ranks topic 2 only."""
-    with open_retrieval(
-        retrieval.session.checkpoints.directory, *retrieval.dataset.paths, qid="2"
-    ) as single_topic:
+    with open_retrieval(topics_and_corpus, all_checkpoints_dir, qid="2") as single_topic:
         yield single_topic
 
 
@@ -72,18 +60,6 @@ def searcher(retrieval):
         Dataset(*retrieval.dataset.paths, has_topics=False), retrieval.session.checkpoints, CPU
     ) as searcher:
         yield searcher
-
-
-def write_input_run(retrieval, directory):
-    """Write a run with short documents and others that no system retrieves."""
-    documents = retrieval.dataset.documents["docno"].tolist()
-    lines = [
-        f"{qid} Q0 {docno} {rank} {-rank} other\n"
-        for row, qid in enumerate(retrieval.topics["qid"])
-        for rank, docno in enumerate(documents[row :: 40 + row], 1)
-    ]
-    (directory / "run.txt").write_text("".join(lines))
-    return directory / "run.txt"
 
 
 def test_rankings_have_the_documented_form(name, retrieval):

@@ -6,9 +6,9 @@ import re
 import signal
 import subprocess
 from dataclasses import replace
+from functools import partial
 from http.client import HTTPConnection
 from socket import create_connection
-from threading import Thread
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -21,7 +21,7 @@ from aragorn.search.results import SearchResults
 from aragorn.search.searcher import SearchOptions
 from aragorn.search.server import SearchServer
 from aragorn.systems.catalogue import get_system
-from tests.conftest import ROOT, SAMPLE, open_sample_searcher
+from tests.conftest import ROOT, SAMPLE, fetch_page, serve_sample
 
 QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
@@ -29,29 +29,13 @@ MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 
 @pytest.fixture(scope="module")
 def server():
-    """Serve the sample on a free port."""
-    with (
-        open_sample_searcher() as searcher,
-        SearchServer(searcher, Dataset(SAMPLE), [get_system("dirichlet")], 5, 0) as server,
-    ):
-        Thread(target=server.serve_forever, daemon=True).start()
+    with serve_sample("dirichlet") as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
 def fetch(server):
-    """Return a function that returns status, headers and body of a response."""
-
-    def request(path="/", method="GET", **headers):
-        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
-        connection.request(method, path, headers=headers)
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, dict(response.getheaders()), text
-
-    return request
+    return partial(fetch_page, server)
 
 
 def build_url(**fields):
@@ -193,6 +177,15 @@ def test_titles_are_marked_and_more_results_are_one_link_away(fetch):
     _, _, text = fetch("/" + link.split("#")[0])
     assert (text.count("<article"), 'id="dirichlet-5"' in text) == (10, True)
     assert "More results" not in fetch(build_url(system="dirichlet", depth="20"))[2]
+
+
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)],
+)
+def test_requests_of_other_sites_are_refused(site, status, fetch):
+    for path in (build_url(), "/", "/style.css"):
+        assert fetch(path, **{"Sec-Fetch-Site": site})[0] == status
 
 
 def test_all_links_are_relative_so_that_a_proxy_may_add_a_path(fetch):

@@ -17,7 +17,7 @@ from aragorn.models.network import pad
 from aragorn.models.rankers.sbert import SBERT
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.fitting.initialisation import read_encoder_config
-from tests.conftest import BFLOAT16, TINY_BERT, build_tiny_tokenizer, limit_file_size
+from tests.conftest import BFLOAT16, build_tiny_ranker, limit_file_size
 
 NAMES = [f"d{i:03}" for i in range(150)]
 QUERIES = ["a b c", "h", "", "a a a b"]
@@ -25,14 +25,9 @@ QUERIES = ["a b c", "h", "", "a a a b"]
 
 @pytest.fixture(scope="module")
 def checkpoint():
-    tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     torch.manual_seed(3)
-    bert = {**TINY_BERT, "max_position_embeddings": 32, "vocab_size": 60}
-    ranker = SBERT(SBERT.Config(bert=bert, cls=2, sep=3)).eval()
-    with torch.no_grad():
-        # else all texts have the same vector
-        ranker.encoder.bert.embeddings.word_embeddings.weight.mul_(40)
-    return RankerCheckpoint(ranker, tokeniser, "a test")
+    ranker, tokeniser = build_tiny_ranker("sbert", [])
+    return RankerCheckpoint(ranker.eval(), tokeniser, "a test")
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +38,17 @@ def premises():
     return texts
 
 
+def build_index(checkpoint, names, premises, directory):
+    """Build the index of the premises with these names, with a store in a directory."""
+    lookup = dict(zip(NAMES, premises, strict=True))
+    texts = dense.NamedTexts(names, lambda names: [lookup[name] for name in names], "premise")
+    store = VectorStore(Parts(directory), 16)
+    return dense.load_or_build_dense_index(texts, checkpoint, CPU, store)
+
+
 @pytest.fixture(scope="module")
 def index(checkpoint, premises, small_shards, tmp_path_factory):
-    lookup = dict(zip(NAMES, premises, strict=True))
-    store = VectorStore(Parts(tmp_path_factory.mktemp("index")), 16)
-    return dense.load_or_build_dense_index(
-        dense.NamedTexts(NAMES, lambda names: [lookup[name] for name in names], "premise"),
-        checkpoint,
-        CPU,
-        store,
-    )
+    return build_index(checkpoint, NAMES, premises, tmp_path_factory.mktemp("index"))
 
 
 @pytest.mark.parametrize("depth", [1, 100, 1000])
@@ -81,31 +77,28 @@ def test_only_documents_have_half_precision(checkpoint, index, premises):
 
 
 @pytest.mark.parametrize("precision", ["float32", BFLOAT16])
-def test_vectors_do_not_depend_on_order_company_and_batches(checkpoint, index, premises, precision):
+def test_vectors_do_not_depend_on_order_company_and_batches(checkpoint, premises, precision):
     ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
     ranker = move_to_device(checkpoint.network, CPU, precision)
     expected = dense.encode_texts(ids, ranker, CPU, precision)
     order = np.random.default_rng(1).permutation(len(ids))
-    np.testing.assert_array_equal(
-        dense.encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order]
-    )
-    for row in range(0, len(ids), 7):
-        np.testing.assert_array_equal(
-            dense.encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1]
-        )
+    for rows in (order, *([row] for row in range(0, len(ids), 7))):
+        vectors = dense.encode_texts([ids[row] for row in rows], ranker, CPU, precision)
+        np.testing.assert_array_equal(vectors, expected[rows])
 
 
-def test_conclusions_are_grouped_in_order(checkpoint, tmp_path):
+def test_empty_index_has_no_results(checkpoint, premises, tmp_path):
+    index = build_index(checkpoint, [], premises, tmp_path)
+    [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
+    assert (docnos, scores.tolist()) == ([], [])
+
+
+def test_conclusions_are_grouped_in_order(tmp_path):
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     groups = dense.group_by_conclusion(lambda: collection, Cache(tmp_path), "")
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
     # stored
     assert dense.group_by_conclusion(lambda: collection[:0], Cache(tmp_path), "") == groups
-    store = VectorStore(Parts(tmp_path / "vectors"), 16)
-    no_texts = dense.NamedTexts([], list, "query")
-    index = dense.load_or_build_dense_index(no_texts, checkpoint, CPU, store)
-    [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
-    assert (docnos, scores.tolist()) == ([], [])
 
 
 @pytest.mark.slow
@@ -140,19 +133,11 @@ def test_encoding_stops_when_vectors_cannot_be_written(checkpoint, premises, tmp
     monkeypatch.setattr(dense, "SAMPLE_SIZE", 4)
     monkeypatch.setattr(dense, "SHARD_SIZE", 8)
     monkeypatch.setattr(dense, "encode_shard", count_and_encode)
-    lookup = dict(zip(NAMES, premises, strict=True))
-    parts = Parts(tmp_path / "vectors")
-
-    def load_index():
-        texts = dense.NamedTexts(
-            NAMES[20:40], lambda names: [lookup[name] for name in names], "premise"
-        )
-        with set_variable(encoding_listener, lambda estimate: None):
-            return dense.load_or_build_dense_index(texts, checkpoint, CPU, VectorStore(parts, 16))
-
-    with limit_file_size(300), pytest.raises(OutputError, match=r"too large.*free disk space"):
-        load_index()
-    assert encoded == [4, 8]  # the rest is not computed in vain
-    assert len(list(parts.path.iterdir())) == 1  # no temporary file
-    assert len(load_index().names) == 20
+    with set_variable(encoding_listener, lambda estimate: None):
+        arguments = checkpoint, NAMES[20:40], premises, tmp_path
+        with limit_file_size(300), pytest.raises(OutputError, match=r"too large.*free disk space"):
+            build_index(*arguments)
+        assert encoded == [4, 8]  # the rest is not computed in vain
+        assert len(list(tmp_path.iterdir())) == 1  # no temporary file
+        assert len(build_index(*arguments).names) == 20
     assert encoded == [4, 8, 4, 8, 4]  # the first part is kept

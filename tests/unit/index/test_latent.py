@@ -9,11 +9,9 @@ from aragorn.cache import Cache
 from aragorn.engine import CPU
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.models.network import pad
-from aragorn.models.rankers.snrm import SNRM
 from aragorn.rankings import MAX_DEPTH
 from aragorn.systems.latent import LatentIndex, build_latent_index, search
-from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordTokeniser
-from tests.conftest import build_text_lookup
+from tests.conftest import build_text_lookup, build_tiny_ranker
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]
 TOPICS = pd.DataFrame(
@@ -25,14 +23,13 @@ DOCNOS = [f"d{row:04}" for row in range(1100)]
 @pytest.fixture(scope="module")
 def checkpoint():
     torch.manual_seed(1)
-    tokeniser = WordTokeniser(Vocabulary(WORDS), MaxLengths())
-    ranker = SNRM(SNRM.Config(vocabulary=22, dimensions=6, latent=50)).eval()
+    ranker, tokeniser = build_tiny_ranker("snrm", WORDS, dimensions=6, latent=50)
     with torch.no_grad():
         ranker.embedding.weight.abs_()
         ranker.embedding.weight[1] = 0  # unknown
         for layer in ranker.layers:
             layer.weight -= 0.03  # many latent terms stay inactive
-    return RankerCheckpoint(ranker, tokeniser, "a test")
+    return RankerCheckpoint(ranker.eval(), tokeniser, "a test")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Tests of batch sizes, thread counts and the precision of encoders."""
 
+import os
 import sys
+import threading
 from contextlib import nullcontext
 from importlib import import_module
 from unittest.mock import patch
@@ -15,7 +17,7 @@ from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import batch_by_tokens, compute_or_split, limit_threads
 from aragorn.models.network import pad
 from aragorn.paths import CHECKPOINT_DIR
-from aragorn.threads import count_cpu_cores
+from aragorn.threads import count_cpu_cores, limit_library_threads
 from tests.conftest import needs_bfloat16
 
 CPU = "cpu"
@@ -76,6 +78,29 @@ def test_threads_without_torch_follow_the_environment(setting, expected, monkeyp
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
     monkeypatch.setattr("aragorn.engine.count_cpu_cores", lambda: 8)
     assert count_threads() == expected
+
+
+@pytest.mark.parametrize(("n_allowed", "is_limited"), [(0, True), (9, True), (10, False)])
+def test_libraries_are_limited_if_not_all_threads_can_start(
+    n_allowed, is_limited, monkeypatch, capsys
+):
+    n_before = threading.active_count()
+    start = threading.Thread.start
+
+    def start_if_allowed(thread):
+        if threading.active_count() - n_before >= n_allowed:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    environment = {"OMP_NUM_THREADS": "8"}
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(threading.Thread, "start", start_if_allowed)
+    limit_library_threads()
+    assert (environment.get("OPENBLAS_NUM_THREADS") == "1") == is_limited
+    assert (environment["OMP_NUM_THREADS"] == "1") == is_limited
+    assert ("computing in one thread" in capsys.readouterr().err) == is_limited
+    assert threading.active_count() == n_before
 
 
 NONE = "max 100000"

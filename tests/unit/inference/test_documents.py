@@ -18,11 +18,10 @@ from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
-from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
 from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordTokeniser
-from tests.conftest import build_text_lookup
+from tests.conftest import build_text_lookup, build_tiny_ranker
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
 PREMISES = ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]
@@ -36,10 +35,10 @@ CANDIDATES = pd.DataFrame(
 @pytest.fixture
 def knrm():
     torch.manual_seed(0)
-    ranker = KNRM(KNRM.Config(vocabulary=8, dimensions=8)).eval()
+    words = ["zoos", "are", "cruel", "golf", "wild", "animals"]
+    ranker, tokeniser = build_tiny_ranker("knrm", words)
     ranker.cpu_batch_size = ranker.shard_size = 2
-    vocabulary = Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"])
-    return RankerCheckpoint(ranker, WordTokeniser(vocabulary, MaxLengths()), "a test")
+    return RankerCheckpoint(ranker.eval(), tokeniser, "a test")
 
 
 def score(checkpoint, directory, candidates=CANDIDATES):
@@ -147,15 +146,13 @@ def test_slow_enrichment_is_announced(checkpoint, tmp_path, monkeypatch, caplog)
 
 
 def test_index_sums_passage_frequencies(checkpoint, tmp_path):
-    def build(settings):
-        directory = tmp_path / settings.stemmer
-        directory.mkdir()
-        frequencies = enrich(checkpoint, tmp_path / "enriched")
-        lookup = build_text_lookup(COLLECTION)
-        build_term_index(directory, DOCNOS, lookup, settings, frequencies)
-        return TermIndex(directory, settings)
-
-    index = build(IndexSettings(stemmer="porter"))
+    indexes = {}
+    for stemmer in ("porter", "none"):
+        (tmp_path / stemmer).mkdir()
+        inputs = DOCNOS, build_text_lookup(COLLECTION), IndexSettings(stemmer=stemmer)
+        build_term_index(tmp_path / stemmer, *inputs, enrich(checkpoint, tmp_path / "enriched"))
+        indexes[stemmer] = TermIndex(tmp_path / stemmer, inputs[-1])
+    index = indexes["porter"]
     terms, frequencies = index.get_document_terms(1)
     assert dict(zip(terms, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
     assert (len(index.lengths), index.lengths[1], index.lengths[13]) == (600, 19, 0)
@@ -164,4 +161,4 @@ def test_index_sums_passage_frequencies(checkpoint, tmp_path):
     assert 13 not in index.get_postings("run")[0]
     expected = {"run": 5, "b": 1}
     assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == expected
-    assert {"running", "runs"} <= {*build(IndexSettings(stemmer="none")).terms}
+    assert {"running", "runs"} <= {*indexes["none"].terms}

@@ -84,33 +84,6 @@ def test_all_readers_have_the_same_rule_of_ids(name, character, tmp_path):
         read(file)
 
 
-RUN_FORMATS = {  # first lines of a file that is no run; part of the message
-    "CSV with spaces": ("1, Q0, a, 1, 2.5, t\n", "line 1: invalid rank '1,'; expected an integer of at"),
-    "CSV of two columns": ("1,a\n", "line 1: 1 field; expected 6: {}; this is CSV"),
-    "CSV of semicolons": ("1;Q0;a;1;2.5;t\n", "line 1: 1 field; expected 6: {}; this is CSV"),
-    "pretty JSON": ("{\n", "line 1: 1 field; expected 6: {}; this is JSON"),
-    "JSON lines": ('{"qid":"1","docno":"a"}\n', "line 1: 1 field; expected 6: {}; this is JSON"),
-    "header": ("qid Q0 docno rank score tag\n1 Q0 a 1 2 t\n", "line 1: invalid rank 'rank'; expected an integer of at"),
-    "header of four fields": ("query docno rank score\n", "line 1: 4 fields; expected 6: {}; this is a header"),
-    "YAML list": ("- qid: 1\n", "line 1: 3 fields; expected 6: {}; this is YAML: convert it to lines"),
-    "three ids": ("q1 0 d1\n", "line 1: 3 fields; expected 6: {}"),
-    "no header": ("1 Q0 a 2.5 t\n", "line 1: 5 fields; expected 6: {}"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RUN_FORMATS)
-def test_other_formats_than_a_run_are_recognised(name, tmp_path):
-    content, message = RUN_FORMATS[name]
-    file = tmp_path / "run.txt"
-    file.write_text(content)
-    with pytest.raises(InputError) as error:
-        read_run(file)
-    assert message.format("`qid Q0 docno rank score tag`") in str(error.value)
-    kinds = [kind for kind in ("CSV", "JSON", "XML", "YAML", "separated by |", "header")
-             if f"; this is {kind}" in str(error.value) or f"; this is a {kind}" in str(error.value)]  # fmt: skip
-    assert kinds == [] if name in ("no header", "three ids") else kinds[0] in name
-
-
 OTHER_FORMATS = {  # first bytes; description and remedy
     "LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, not .*; fetch the file"),
     "HTML": (b"\n<!DOCTYPE html>\n<html><body>404", "an HTML page, not .*; download the file itself"),

@@ -7,17 +7,14 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from http.client import HTTPConnection
 from socket import create_connection
 from threading import Event, Thread
 
 import pytest
 
-from aragorn.io.dataset import Dataset
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
-from aragorn.search.server import MAX_CONNECTIONS, REQUEST_TIMEOUT, SearchServer
-from aragorn.systems.catalogue import get_system
-from tests.conftest import SAMPLE, open_sample_searcher
+from aragorn.search.server import MAX_CONNECTIONS, REQUEST_TIMEOUT
+from tests.conftest import fetch_page, serve_sample
 
 
 class Gate:
@@ -38,13 +35,8 @@ class Gate:
 
 @pytest.fixture
 def server():
-    with (
-        open_sample_searcher() as searcher,
-        SearchServer(searcher, Dataset(SAMPLE), [get_system("bm25")], 5, 0) as instance,
-    ):
-        Thread(target=instance.serve_forever, daemon=True).start()
-        yield instance
-        instance.shutdown()
+    with serve_sample("bm25") as server:
+        yield server
 
 
 @pytest.fixture
@@ -52,16 +44,6 @@ def gate(server, monkeypatch):
     instance = Gate(server.searcher, monkeypatch)
     yield instance
     instance.is_open.set()
-
-
-def fetch(server, path, headers=None):
-    """Return status, Retry-After and text of a response."""
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=120)
-    connection.request("GET", path, headers=headers or {})
-    response = connection.getresponse()
-    text = response.read().decode()
-    connection.close()
-    return response.status, response.getheader("Retry-After"), text
 
 
 def wait_until(condition):
@@ -117,30 +99,30 @@ def test_connections_without_a_request_do_not_use_up_threads(server):
         time.sleep(0.2)
         assert threading.active_count() == limit
         start = time.monotonic()
-        assert fetch(server, "/")[0] == 200  # idle connections are closed
+        assert fetch_page(server, "/")[0] == 200  # idle connections are closed
         assert time.monotonic() - start < 2 * REQUEST_TIMEOUT + 2
 
 
 def test_searches_beyond_the_queue_are_told_to_reload(server, gate):
     with ThreadPoolExecutor(MAX_SEARCHES) as pool:
         paths = [f"/?q=zoos+{index}" for index in range(MAX_SEARCHES)]
-        answers = [pool.submit(fetch, server, path) for path in paths]
+        answers = [pool.submit(fetch_page, server, path) for path in paths]
         wait_until(lambda: len(server._searches._searches) == MAX_SEARCHES)
-        status, retry_after, text = fetch(server, "/?q=cars")
-        assert (status, retry_after) == (503, "5")
+        status, headers, text = fetch_page(server, "/?q=cars")
+        assert (status, headers["Retry-After"]) == (503, "5")
         assert '<meta http-equiv="refresh" content="5">' in text
         assert "Busy: too many searches at the same time." in text
         assert 'value="cars"' in text
-        assert fetch(server, "/")[0] == 200
+        assert fetch_page(server, "/")[0] == 200
         assert len(gate.queries) == MAX_WORKERS
         gate.is_open.set()
         assert [answer.result()[0] for answer in answers] == [200] * MAX_SEARCHES
-    assert fetch(server, "/?q=cars")[0] == 200
+    assert fetch_page(server, "/?q=cars")[0] == 200
 
 
 def test_equal_requests_share_a_search(server, gate):
     with ThreadPoolExecutor(20) as pool:
-        answers = [pool.submit(fetch, server, "/?q=zoos") for _ in range(20)]
+        answers = [pool.submit(fetch_page, server, "/?q=zoos") for _ in range(20)]
         wait_until(lambda: [s.n_waiting for s in server._searches._searches.values()] == [20])
         gate.is_open.set()
         assert [answer.result()[0] for answer in answers] == [200] * 20
@@ -151,7 +133,7 @@ def test_queued_search_of_a_gone_client_is_dropped(server, gate):
     searches = server._searches._searches
     with ThreadPoolExecutor(MAX_WORKERS) as pool:
         for index in range(MAX_WORKERS):
-            pool.submit(fetch, server, f"/?q=zoos+{index}")
+            pool.submit(fetch_page, server, f"/?q=zoos+{index}")
         wait_until(lambda: len(gate.queries) == MAX_WORKERS)
         with create_connection(("127.0.0.1", server.server_port)) as connection:
             connection.sendall(b"GET /?q=cars HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -161,21 +143,12 @@ def test_queued_search_of_a_gone_client_is_dropped(server, gate):
     assert sorted(gate.queries) == [f"zoos {index}" for index in range(MAX_WORKERS)]
 
 
-@pytest.mark.parametrize(
-    ("site", "status"),
-    [("cross-site", 403), ("same-origin", 200), ("same-site", 200), ("none", 200)],
-)
-def test_requests_of_other_sites_are_refused(site, status, server):
-    for path in ("/?q=zoos", "/", "/style.css"):
-        assert fetch(server, path, {"Sec-Fetch-Site": site})[0] == status
-
-
 def test_pages_are_served_when_no_thread_can_be_started(server, monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Thread, "start", refuse)
-    assert fetch(server, "/")[0] == 200
-    status, retry_after, text = fetch(server, "/?q=zoos")
-    assert (status, retry_after) == (503, "5")
+    assert fetch_page(server, "/")[0] == 200
+    status, headers, text = fetch_page(server, "/?q=zoos")
+    assert (status, headers["Retry-After"]) == (503, "5")
     assert "the system allows no further thread" in text

@@ -6,6 +6,7 @@ import pytest
 from rapidfuzz import fuzz
 
 from aragorn.errors import InputError
+from aragorn_training.data.candidates import draw_negatives
 from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from aragorn_training.data.split import split_by_conclusion
 
@@ -107,3 +108,10 @@ def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path):
     assert negatives["f1"] == "b1"
     assert mine_negatives(0) == negatives
     assert len({tuple(mine_negatives(seed).items()) for seed in range(8)}) > 2
+
+
+def test_too_few_arguments_are_refused():
+    conclusions = np.array(["aaaa"] * 6 + ["zzzz"] * 3, dtype=object)
+    message = "'zzzz' needs 7 negatives, but only 6 arguments have other conclusions"
+    with pytest.raises(InputError, match=message):
+        draw_negatives(conclusions, conclusions[-1:], 7, "random", seed=0)

@@ -11,6 +11,7 @@ import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.evaluation import significance, similarity
+from aragorn_training.formatting import nan_mean, round_means
 from tests.conftest import format_run_lines
 
 
@@ -160,6 +161,12 @@ def test_few_topics_yield_nan_and_a_warning():
     assert significance.format_sample_size_warning(1) == expected
     assert "p < .250" in significance.format_sample_size_warning(3)
     assert significance.format_sample_size_warning(6) == ""
+
+
+def test_undefined_values_are_excluded_from_means():
+    values = np.array([[0.5, nan, 0.1], [nan, nan, 0.3]])
+    assert round_means(["a", "b", "c"], nan_mean(values, 0)) == {"a": 0.5, "b": None, "c": 0.2}
+    assert round_means(["first", "second"], nan_mean(values, 1)) == {"first": 0.3, "second": 0.3}
 
 
 def test_similarity_tables_match_hand_computed_values():

@@ -1,20 +1,25 @@
-"""Test that the cards of shipped checkpoints equal newly rendered cards."""
+"""Tests that shipped checkpoints have the cards and recipes of new ones."""
 
 import re
 
 import msgspec
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import render_card
+from aragorn_training.commands.compare import list_recipe_changes
+from aragorn_training.configs import list_names
+from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.data.corpora import ARGS_ME, format_judged_credit
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model
 from aragorn_training.report.published import RESULTS
+from aragorn_training.tasks import load_recipe
 from aragorn_training.tuning.grid import SELECTION_MEASURES
 
 PROVENANCES = {
@@ -66,3 +71,28 @@ def test_licences_of_shipped_checkpoints():
     }
     assert licences["tfr_bert"] == "CC BY-SA"
     assert (licences["targer_essays"], licences["knrm"]) == ("CC BY 4.0", None)
+
+
+def test_unrecorded_candidates_differ_from_the_default():
+    stored = {"name": "knrm", "seed": 0}
+    settings = {"pool": "collection", "rule": "random", "log_all": False}
+    recipe = {"seed": 0, "validation": settings, "max_terms": 0}
+    expected = [
+        "validation.pool was split, is now collection",
+        "validation.rule was least_similar, is now random",
+    ]
+    assert list_recipe_changes(stored, recipe) == expected
+    earlier = {"pool": "split", "rule": "least_similar", "log_all": False}
+    assert list_recipe_changes(stored, recipe | {"validation": earlier}) == []
+    actual = list_recipe_changes(stored | {"validation": settings}, recipe | {"seed": 1})
+    assert actual == ["seed was 0, is now 1"]
+
+
+@pytest.mark.parametrize("name", sorted({*list_names("recipe")} & {*PROVENANCES}))
+def test_shipped_networks_differ_from_their_recipes_in_the_candidates_only(name):
+    stored = PROVENANCES[name]["recipe"]
+    recipe = load_recipe(name)
+    changes = list_recipe_changes(stored, recipe.to_provenance())
+    assert {change.split()[0] for change in changes} <= {"validation.pool", "validation.rule"}
+    as_stored = replace(recipe, validation=read_candidate_settings(stored))
+    assert list_recipe_changes(stored, as_stored.to_provenance()) == []
