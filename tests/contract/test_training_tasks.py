@@ -28,7 +28,7 @@ from aragorn_training.fitting.fit import _Run, fit
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from aragorn_training.fitting.training_loop import Schedule, TrainingState
-from aragorn_training.sbert.trainer import TrainingSetup
+from aragorn_training.sbert.networks import TrainingSetup
 from aragorn_training.tasks import list_task_names
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 from aragorn_training.tasks.contrastive import ContrastiveSpec

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.listwise import LOSSES
 from tests.golden.test_word_networks import DATA
 
 THEIRS = {

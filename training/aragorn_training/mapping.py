@@ -57,7 +57,10 @@ def map_cached(
         process_count: Number of processes.
     """
     parts = Parts(cache_dir / f"{name}-results")
-    names = {argument: _hash((key, identify(argument))) for argument in arguments}
+    names = {
+        argument: hashlib.sha256(repr((key, identify(argument))).encode()).hexdigest()[:32]
+        for argument in arguments
+    }
     contents = {argument: parts.read(part) for argument, part in names.items()}
     results = {
         argument: msgspec.msgpack.decode(content, type=result_type, dec_hook=_decode_array)
@@ -83,10 +86,6 @@ def _compute(
     result = function(argument)
     parts.write(part, msgspec.msgpack.encode(result, enc_hook=encode_npy))
     return result
-
-
-def _hash(key: object) -> str:
-    return hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
 
 def _decode_array(expected_type: type[Any], encoded_array: bytes) -> np.ndarray:

@@ -16,8 +16,7 @@ from aragorn.systems.latent import LatentParameters
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.tokenisers import MaxLengths
-from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
-from aragorn_training.fitting.recipe import EncoderSettings, TrainingSettings
+from aragorn_training.fitting.recipe import ClusterInitialisation, EncoderSettings, TrainingSettings
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 from aragorn_training.tasks import find_task_spec, list_task_names
 

@@ -1,18 +1,30 @@
-"""Define the command `all`, which makes the checkpoints of all systems from a corpus."""
+"""Make the checkpoints of all systems from a corpus, and compare their metrics with stored ones."""
 
+import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
 
 from aragorn.engine import choose_device
 from aragorn.errors import InputError, ReproductionError, SystemsFailedError
 from aragorn.options import option
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.atomic_files import create_directory, replace_directory
-from aragorn.storage.checkpoint_directory import require_replaceable
+from aragorn.storage.checkpoint_directory import (
+    METRICS,
+    PROVENANCE,
+    read_json,
+    read_provenance,
+    require_replaceable,
+)
 from aragorn.threads import count_cpu_cores
 from aragorn_training.commands import graph
-from aragorn_training.commands.compare import compare_checkpoints
 from aragorn_training.commands.scheduler import (
     FINISHED,
     Record,
@@ -21,7 +33,8 @@ from aragorn_training.commands.scheduler import (
     format_plan,
     list_gpus,
 )
-from aragorn_training.formatting import DASH
+from aragorn_training.data.candidates import read_candidate_settings
+from aragorn_training.formatting import CROSS_VALIDATED, DASH
 from aragorn_training.options import (
     QRELS_HELP,
     DeviceOptions,
@@ -159,3 +172,99 @@ def _copy_checkpoint(source: Path, target: Path) -> None:
     """Copy a checkpoint, which replaces one at the target."""
     with replace_directory(target) as temporary:
         shutil.copytree(source, temporary, dirs_exist_ok=True)
+
+
+# maximum differences in percentage points, explained by rounding (OK) or by training on another
+# machine (near)
+OK_TOLERANCE = 0.1
+NEAR_TOLERANCE = 2.0
+# verdicts on metrics that are not comparable
+OTHER_DATA = "other data"
+OTHER_RECIPE = "other recipe"
+NOT_STORED = "not stored"
+COLUMNS = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
+
+
+def compare_checkpoints(
+    seconds: Mapping[str, float], directory: Path, stored_directory: Path
+) -> pd.DataFrame:
+    """Tabulate the metrics of the checkpoints in two directories, in percent, with verdicts and the
+    `seconds` that each checkpoint took, as COLUMNS."""
+    tables = []
+    for name, duration in seconds.items():
+        table = _compare_checkpoint(directory / name, stored_directory / name)
+        tables.append(table.assign(checkpoint=name, seconds=duration))
+    return pd.concat(tables)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
+
+
+def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
+    metrics = read_json(new / METRICS)
+    if not stored.is_dir():
+        table = compare_metrics(metrics, metrics)
+        table[["stored", "difference"]] = np.nan
+        table["verdict"] = NOT_STORED
+    else:
+        table = compare_metrics(read_json(stored / METRICS), metrics)
+        inputs = [read_provenance(path).training_data.input for path in (new, stored)]
+        provenances = [read_json(path / PROVENANCE) for path in (stored, new)]
+        recipes = [provenance.get("recipe", {}) for provenance in provenances]
+        candidates = [read_candidate_settings(provenance) for provenance in provenances]
+        if inputs[0] != inputs[1]:
+            table["verdict"] = OTHER_DATA
+        elif candidates[0] != candidates[1] or list_recipe_changes(*recipes):
+            table["verdict"] = OTHER_RECIPE
+    return table.rename_axis("metric").reset_index()
+
+
+def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return metrics in percent: of a network's validation, else the cross-validated ones."""
+    if "validation" in metrics:
+        return dict(metrics["validation"])
+    if CROSS_VALIDATED not in metrics:
+        return {"R² · 100": 100 * metrics["R²"]}
+    values = metrics[CROSS_VALIDATED]
+    # whose metrics are grouped by the names of the qrels
+    is_fusion = isinstance(next(iter(values.values())), dict)
+    by_qrels = values if is_fusion else {"": values}
+    return {
+        f"{name} {measure}".strip(): 100 * value
+        for name, means in by_qrels.items()
+        for measure, value in means.items()
+        if value is not None
+    }
+
+
+def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
+    """Tabulate the metrics of two checkpoints as `stored reproduced difference verdict`."""
+    table = pd.DataFrame(
+        {"stored": select_metrics(stored), "reproduced": select_metrics(reproduced)}, dtype=float
+    )
+    table["difference"] = table["reproduced"] - table["stored"]
+    distance = table["difference"].abs()  # NaN if one of the checkpoints lacks the metric: FAIL
+    table["verdict"] = np.select(
+        [distance <= OK_TOLERANCE, distance <= NEAR_TOLERANCE], ["OK", "near"], "FAIL"
+    )
+    return table
+
+
+def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
+    """Describe the settings that differ between the recipes of two provenances; of those added
+    since, only the candidates of validation, which decide what the metrics mean."""
+    if "validation" in recipe:
+        candidates = msgspec.to_builtins(read_candidate_settings(stored_recipe))
+        stored_recipe = {**stored_recipe, "validation": candidates}
+    current = _flatten(json.loads(json.dumps(recipe)))
+    return [
+        f"{setting} was {value}, is now {current.get(setting)}"
+        for setting, value in _flatten(stored_recipe).items()
+        if setting != "name" and current.get(setting) != value
+    ]
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by name, those of tables as TABLE.NAME."""
+    return {
+        f"{key}.{name}" if name else key: item
+        for key, value in settings.items()
+        for name, item in (value.items() if isinstance(value, dict) else [("", value)])
+    }

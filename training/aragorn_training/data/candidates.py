@@ -97,6 +97,13 @@ def draw_negatives(
             continue
         size = min(len(unrelated), sample_factor * count)
         sample = rng.choice(unrelated, size=size, replace=False)
-        ratios = process.cdist([query], conclusions[sample], scorer=fuzz.ratio)[0]
-        negatives[index] = sample[np.argsort(ratios, kind="stable")[:count]]
+        negatives[index] = select_least_similar(query, conclusions, sample, count)
     return negatives
+
+
+def select_least_similar(
+    query: str, conclusions: np.ndarray, rows: np.ndarray, count: int
+) -> np.ndarray:
+    """Return the `count` rows whose conclusions have the lowest Levenshtein ratios with a query."""
+    ratios = process.cdist([query], conclusions[rows], scorer=fuzz.ratio)[0]
+    return np.asarray(rows[np.argsort(ratios, kind="stable")[:count]])

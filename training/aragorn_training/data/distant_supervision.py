@@ -10,13 +10,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from rapidfuzz import fuzz, process
 
 from aragorn.errors import InputError
 from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
-from aragorn_training.data.candidates import SAMPLE_FACTOR
+from aragorn_training.data.candidates import SAMPLE_FACTOR, select_least_similar
 from aragorn_training.data.split import (
     NEGATIVES_PER_ARGUMENT,
     VALIDATION,
@@ -25,17 +24,11 @@ from aragorn_training.data.split import (
     create_generator,
 )
 
-COMPARISONS_PER_CHUNK = 500_000
 RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
 INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `dirichlet`
 
 
-def sample_negatives(
-    arguments: pd.DataFrame,
-    per_argument: int,
-    seed: int,
-    comparisons_per_chunk: int = COMPARISONS_PER_CHUNK,
-) -> np.ndarray:
+def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
     """Sample negatives for every argument from the least similar conclusions.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many
@@ -47,8 +40,6 @@ def sample_negatives(
         arguments: Arguments of one split, sorted by `normalised_conclusion`.
         per_argument: Number of negatives per argument.
         seed: Seed of the sample.
-        comparisons_per_chunk: Approximate number of conclusion pairs that are compared at once,
-            which limits memory.
 
     Returns:
         Row indices (arguments, per_argument) of the negatives. Raises InputError if the most
@@ -60,20 +51,11 @@ def sample_negatives(
     _check_corpus_size(starts, ends, per_argument)
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
-    chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
-    for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
-        samples = [
-            _sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk
-        ]
-        sizes = [len(sample) for sample in samples]
-        pairs = conclusions[np.repeat(starts[chunk], sizes)], conclusions[np.concatenate(samples)]
-        similarity = process.cpdist(*pairs, scorer=fuzz.ratio, workers=-1, dtype=np.float32)
-        bounds = np.cumsum(sizes)[:-1]
-        for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
-            size = ends[i] - starts[i]
-            selected_rows = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
-            # round-robin
-            negatives[starts[i] : ends[i]] = selected_rows.reshape(per_argument, size).T
+    for start, end in track([*zip(starts, ends, strict=True)], "negatives", "conclusions"):
+        sample = _sample_rows(rng, start, end, len(conclusions), per_argument)
+        count = per_argument * (end - start)
+        rows = select_least_similar(conclusions[start], conclusions, sample, count)
+        negatives[start:end] = rows.reshape(per_argument, end - start).T  # round-robin
     return negatives
 
 
@@ -143,12 +125,3 @@ def _sample_rows(
     rows = rng.choice(n_candidates, size=size, replace=False)
     rows[rows >= start] += end - start
     return rows
-
-
-def _chunk_conclusions(
-    starts: np.ndarray, ends: np.ndarray, per_argument: int, comparisons_per_chunk: int
-) -> Iterator[np.ndarray]:
-    """Yield arrays of conclusion indices with about `comparisons_per_chunk` comparisons each."""
-    chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // comparisons_per_chunk
-    for chunk_id in np.unique(chunk_ids):
-        yield np.flatnonzero(chunk_ids == chunk_id)

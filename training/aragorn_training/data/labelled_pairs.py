@@ -13,7 +13,7 @@ from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import UNKNOWN_LICENCE
-from aragorn_training.data.datasets.delimited import parse_number, parse_text, read_rows
+from aragorn_training.data.datasets.delimited import read_rows
 from aragorn_training.data.distillation import get_table_path
 from aragorn_training.data.quality import COLUMNS
 from aragorn_training.data.work_directory import open_folder
@@ -75,9 +75,8 @@ def _read_pairs(file: Path) -> pd.DataFrame:
     """Read the labelled pairs as COLUMNS; the query is debate and topic, the line the docno."""
     is_csv = file.suffix == ".csv"
     rows = []
-    for line, (query, text, label) in read_rows(file, HEADER, "," if is_csv else "\t", is_csv):
-        score = parse_number(file, line, "label", label, -MAX_LABEL, MAX_LABEL)
-        texts = (parse_text(file, line, query), parse_text(file, line, text))
-        rows.append((str(line), *texts, score))
+    for row in read_rows(file, HEADER, "," if is_csv else "\t", is_csv):
+        score = row.get_number("label", -MAX_LABEL, MAX_LABEL)
+        rows.append((str(row.line), row.get_text("query"), row.get_text("text"), score))
     table = pd.DataFrame(rows, columns=["docno", "topic", "premise", "score"])
     return table.assign(data=file.name, debate=table["topic"])

@@ -112,11 +112,6 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
         return pd.read_parquet(file, columns=columns)
 
 
-def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
-    """Load all columns of Webis-ArgQuality-20, see `webis_argquality.read_judgments`."""
-    return load_table(work_dir, "webis", columns=None)
-
-
 def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
     """Load the SHA-256 of a table's source files, by file name."""
     file = get_table_path(work_dir, name).with_suffix(".json")

@@ -1,12 +1,13 @@
 """Derive random generators from one seed, and split arguments into a training and a validation set
 as in Entezari 2020 (sections 3.3, 4.2)."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import InputError
+from aragorn.errors import InputError, pluralise
 
 TRAIN = "train"
 VALIDATION = "validation"
@@ -53,6 +54,18 @@ def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]
     return indices[: max(1, count)], indices[max(1, count) :]
 
 
+def hold_out_names(
+    names: Sequence[str], one_in: int, seed: int, unit: str, source: object
+) -> list[str]:
+    """Draw one in `one_in` names of units, at least one; raise InputError with the source of the
+    units for fewer than two."""
+    if len(names) < 2:
+        problem = f"{pluralise(len(names), unit)}; at least 2 are needed to hold one out"
+        raise InputError(source, "", problem, "add data")
+    indices, _ = hold_out(len(names), len(names) // one_in, seed)
+    return [names[index] for index in indices]
+
+
 def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split arguments by conclusion into a training and a validation set; raise InputError if one
     would be empty.
@@ -79,6 +92,7 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
             "there is no training set; add conclusions with other numbers of premises"
         )
     is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))
-    return arguments[~is_validation].reset_index(drop=True), arguments[is_validation].reset_index(
-        drop=True
+    train, validation = (
+        arguments[rows].reset_index(drop=True) for rows in (~is_validation, is_validation)
     )
+    return train, validation

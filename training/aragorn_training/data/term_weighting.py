@@ -57,6 +57,9 @@ SCHEMA = pa.schema(
         "pooled": pa.bool_(),  # argument is pooled: in the top 50 of a run
     }
 )
+# flags of the passages that a document set excludes, and their input and option by flag
+EXCLUDED = {"all": (), "unjudged": ("judged",), "unpooled": ("judged", "pooled")}
+INPUTS = {"judged": ("qrels", "--exclude-qrels"), "pooled": ("runs", "--exclude-run")}
 # Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by
 # document set and reference.
 PUBLISHED_SAMPLES = {
@@ -185,8 +188,7 @@ def load_labels(work_dir: Path) -> dict[str, pd.DataFrame]:
     for name in ("topic", "conclusion"):
         labels[name] = pc.list_value_length(table[name]).to_numpy() > 0
     labels["both"] = labels["topic"] | labels["conclusion"]
-    unjudged = labels[~labels["judged"]]
-    return {"all": labels, "unjudged": unjudged, "unpooled": unjudged[~unjudged["pooled"]]}
+    return {name: labels[~labels[[*flags]].any(axis=1)] for name, flags in EXCLUDED.items()}
 
 
 def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
@@ -212,22 +214,18 @@ def get_passages_dir(work_dir: Path) -> Path:
 def read_passages_manifest(work_dir: Path, document_set: str) -> Record:
     """Read the manifest; raise InputError if it, or an input of the document set, is missing."""
     manifest = read_record(get_passages_dir(work_dir) / MANIFEST)
-    required_options = {
-        "all": {},
-        "unjudged": {"qrels": "--exclude-qrels"},
-        "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
-    }[document_set]
-    flags = "".join(f" {flag} FILE" for flag in required_options.values())
+    inputs = [INPUTS[flag] for flag in EXCLUDED[document_set]]
+    flags = "".join(f" {option} FILE" for _, option in inputs)
     command = f"aragorn-training prepare passages -i INPUT --work-dir {work_dir}"
     if PASSAGES not in manifest.files:
         file = get_passages_dir(work_dir) / PASSAGES
         raise InputError(f"{file}: not found; run `{command}{flags}`")
-    if missing := next((name for name in required_options if not manifest.inputs[name]), None):
-        need = f'which documents = "{document_set}" needs'
-        reason = (
-            f"{get_passages_dir(work_dir)}: the passages were prepared without {missing}, {need}"
-        )
-        raise InputError(f"{reason}; run `{command} --overwrite{flags}`")
+    for name, _ in inputs:
+        if not manifest.inputs[name]:
+            need = f'which documents = "{document_set}" needs'
+            reason = f"the passages were prepared without {name}, {need}"
+            fix = f"run `{command} --overwrite{flags}`"
+            raise InputError(get_passages_dir(work_dir), "", reason, fix)
     return manifest
 
 
@@ -235,7 +233,6 @@ def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator
     """Yield a document set's passages, see SCHEMA, with `words`: those that match the topic, the
     conclusion or either (`both`)."""
     references = ("topic", "conclusion") if reference == "both" else (reference,)
-    excluding = {"all": (), "unjudged": ("judged",), "unpooled": ("judged", "pooled")}[document_set]
     for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
-        if not any(row[name] for name in excluding):
+        if not any(row[flag] for flag in EXCLUDED[document_set]):
             yield row | {"words": {word for name in references for word in row[name]}}

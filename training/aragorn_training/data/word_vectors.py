@@ -6,7 +6,7 @@ import logging
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import open_regular
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import normalisation, surface_tokens
-from aragorn.text.normalisation import tokenise_query
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.tokenisers import Vocabulary
 from aragorn.versions import describe_versions
@@ -156,7 +155,7 @@ def prepare_vectors(options: Options) -> None:
 
 
 def _build_vocabulary(premises: PremiseTokens, options: Options) -> Vocabulary:
-    """Build the vocabulary and log its coverage; InputError if no word is frequent enough."""
+    """Build the vocabulary; InputError if no word is frequent enough."""
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= options.minimum_frequency]
     if not frequent_words:
@@ -165,8 +164,7 @@ def _build_vocabulary(premises: PremiseTokens, options: Options) -> Vocabulary:
             "--minimum-frequency"
         )
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    tokenise = split_surface_tokens if options.surface_tokens else tokenise_query
-    _log_coverage(options.work_dir, vocabulary, counts, tokenise)
+    log.info("Vocabulary: %d of %d distinct words", len(frequent_words), len(counts))
     return vocabulary
 
 
@@ -284,21 +282,3 @@ def _build_vector_table(
     message = "Found vectors for %d of %d terms; vectors of the other terms are random"
     log.info(message, len(known_vectors), len(is_known))
     return table
-
-
-def _log_coverage(
-    work_dir: Path,
-    vocabulary: Vocabulary,
-    counts: Counter[str],
-    tokenise: Callable[[str], list[str]],
-) -> None:
-    """Log the vocabulary's coverage of the tokens of premises and of validation queries."""
-    terms = set(vocabulary.terms)
-    coverage = sum(counts[term] for term in terms) / sum(counts.values())
-    rows = iter_rows(work_dir / "validation.words.parquet", ["conclusion"], work_dir)
-    queries = {row["conclusion"] for row in rows}
-    query_tokens = [word for query in queries for word in tokenise(query)]
-    query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
-    text = f"{100 * coverage:.1f} % of premise tokens and {100 * query_coverage:.1f} %"
-    message = "Vocabulary: %d of %d distinct words; covers %s of validation-query tokens"
-    log.info(message, len(terms), len(counts), text)

@@ -1,11 +1,13 @@
 """Build a recipe's network, initialised from word vectors or a pretrained encoder."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from aragorn.errors import CheckpointError, UsageError
@@ -18,28 +20,19 @@ from aragorn.inference.pretrained import (
 )
 from aragorn.models.bert import BERTNetwork, BERTRanker
 from aragorn.models.network import LatentRanker, Network, Ranker
+from aragorn.models.rankers.snrm import HALF_WINDOW, SNRM
 from aragorn.models.taggers import Tagger
+from aragorn.models.transformer import BERTConfig
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import Vocabulary, WordPieceTokeniser, WordTokeniser
 from aragorn_training.data import word_vectors
+from aragorn_training.data.split import RandomStream, create_generator
 from aragorn_training.data.work_directory import read_prepared_manifest
-from aragorn_training.fitting.cluster_initialisation import initialise_from_clusters
-from aragorn_training.fitting.recipe import Recipe, TaskSpec
+from aragorn_training.fitting.recipe import ClusterInitialisation, Recipe, TaskSpec
 from aragorn_training.fitting.task import TrainableNetwork
 
-BERT_FIELDS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-)
+KMEANS_ITERATIONS = 15  # later iterations reassign few words
+EPSILON = 1e-12
 
 
 def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
@@ -184,7 +177,8 @@ def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> 
         raise CheckpointError(f"{encoder.folder}: model type is {kind!r}; choose a 'bert' encoder")
     tokeniser = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))
     vocabulary = tokeniser["model"]["vocab"]
-    config = {"bert": {name: values[name] for name in BERT_FIELDS if name in values}}
+    names = [field.name for field in fields(BERTConfig) if field.name in values]
+    config = {"bert": {name: values[name] for name in names}}
     ids = {"cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"]}
     return config | ids | {"frozen": frozen_blocks}
 
@@ -197,3 +191,68 @@ def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
     except KeyError as error:
         cause = f"{encoder.folder / WEIGHTS_FILE}: no tensor {error.args[0]}"
         raise CheckpointError(f"{cause}; choose an encoder with a pooler") from None
+
+
+def initialise_from_clusters(
+    ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int
+) -> np.ndarray:
+    """Set an SNRM's filters to centroids of word vectors (V, E), most frequent word first; return
+    the transformed word vectors (V, E) float32.
+
+    With these, a word w at the window's centre activates the term of centroid c with r(w) · max(0,
+    cos(w, c) - threshold), regardless of the neighbouring words. As the network has no bias, all
+    returned vectors share a component in the mean direction, for which a filter's weight is minus
+    the threshold. The rarity r is ln(1 + frequency rank), relative to that of the rarest word and
+    raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from
+    spherical k-means (Dhillon and Modha 2001), weighted by rarity.
+
+    Raises:
+        UsageError: If the network is not an SNRM, has hidden layers, or has more latent terms than
+            there are words.
+    """
+    if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
+        cause = "[clusters] applies only to snrm without hidden layers"
+        raise UsageError(f"{cause}; remove it from the recipe")
+    n_clusters = ranker.config.latent
+    if n_clusters > (n := len(vectors)):
+        cause = f"network.latent is {n_clusters}, but the vocabulary has only {n} words"
+        raise UsageError(f"{cause}; lower it")
+    mean_vector = vectors.mean(0, keepdims=True)
+    mean_direction = _normalise_rows(mean_vector)
+    offsets = vectors - mean_vector
+    # (V, E), orthogonal to the mean
+    unit_vectors = _normalise_rows(offsets - (offsets @ mean_direction.T) * mean_direction)
+    rarity = np.log(1 + np.arange(1, len(vectors) + 1))
+    centroids = _spherical_k_means(
+        unit_vectors, rarity, n_clusters, create_generator(seed, RandomStream.CENTROIDS)
+    )
+    weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
+    weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
+    word_weights = (rarity / rarity.max()) ** clusters.rarity_exponent
+    return np.asarray((unit_vectors + mean_direction) * word_weights[:, None], np.float32)
+
+
+def _spherical_k_means(
+    unit_vectors: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return unit centroids (n_clusters, E) of unit vectors (V, E) with weights (V,)."""
+    n_words = len(unit_vectors)
+    probabilities = weights / weights.sum()
+    weights = weights.astype(unit_vectors.dtype)
+    centroids = unit_vectors[rng.choice(n_words, n_clusters, replace=False, p=probabilities)]
+    for _ in range(KMEANS_ITERATIONS):
+        nearest_centroids = (unit_vectors @ centroids.T).argmax(1)
+        membership = csr_matrix(
+            (weights, (nearest_centroids, np.arange(n_words))), (n_clusters, n_words)
+        )
+        sums = membership @ unit_vectors
+        is_empty = np.linalg.norm(sums, axis=1) < EPSILON
+        words = rng.choice(n_words, int(is_empty.sum()), replace=False, p=probabilities)
+        sums[is_empty] = unit_vectors[words]
+        centroids = _normalise_rows(sums)
+    return centroids
+
+
+def _normalise_rows(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(norms, EPSILON))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from aragorn.bounds import (
     FrozenCount,
@@ -21,7 +22,6 @@ from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest
-from aragorn_training.fitting.cluster_initialisation import ClusterInitialisation
 from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork
 
 
@@ -62,6 +62,14 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"training.batch_size ({self.batch_size}) must be a multiple of "
                 f"training.micro_batch_size ({self.micro_batch_size})"
             )
+
+
+class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings for SNRM's filters as centroids of vectors, see `initialise_from_clusters`."""
+
+    threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
+    # exponent of a word's rarity; 0: all words have equal weight
+    rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -106,12 +106,21 @@ def build_divergence_error(step: int, cause: str) -> TrainingError:
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 
-def build_dead_network_error(step: int) -> TrainingError:
-    """Return the error for a network that gives all inputs the same score."""
-    return TrainingError(
-        f"step {step}: all validation scores are equal; lower training.learning_rate or check the "
-        "vectors"
-    )
+def check_scores(scores: np.ndarray, step: int) -> None:
+    """Raise TrainingError if a validation score is not finite, or all (of each row) are equal."""
+    if not np.isfinite(scores).all():
+        raise build_divergence_error(step, "a validation score is not finite")
+    if (scores == scores[..., :1]).all():
+        raise TrainingError(
+            f"step {step}: all validation scores are equal; lower training.learning_rate or check "
+            "the vectors"
+        )
+
+
+def check_weights(network: Network, step: int) -> None:
+    """Raise TrainingError if a weight of a network is not finite."""
+    if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
+        raise build_divergence_error(step, "a weight is not finite")
 
 
 class LazyAdam(torch.optim.Adam):

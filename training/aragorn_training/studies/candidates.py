@@ -89,7 +89,7 @@ def measure_scorer(
     rows = []
     for settings in ALL_SETTINGS:
         queries = load_validation_queries(work_dir, unit, tokeniser, settings)
-        metrics, _ = validate_candidates(queries, np.arange(len(queries.candidates)), score)
+        metrics = validate_candidates(queries, np.arange(len(queries.candidates)), score)
         rows.append({"scorer": name, **settings.names, **metrics})
     return pd.DataFrame(rows)
 

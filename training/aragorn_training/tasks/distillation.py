@@ -7,13 +7,17 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from msgspec import Meta
 
-from aragorn.errors import InputError, pluralise
 from aragorn_training.data.corpora import format_credit
 from aragorn_training.data.distillation import get_table_path, load_table
-from aragorn_training.data.split import hold_out
+from aragorn_training.data.split import hold_out_names
 from aragorn_training.fitting.initialisation import TextNetworkSpec
-from aragorn_training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, build_lists
-from aragorn_training.fitting.listwise_losses import LOSSES, MARGIN_MSE
+from aragorn_training.fitting.listwise import (
+    LISTWISE_CURVE,
+    LOSSES,
+    MARGIN_MSE,
+    ListwiseTask,
+    build_lists,
+)
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import TrainableNetwork
 
@@ -36,15 +40,10 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     ) -> ListwiseTask:
         """Load the scored documents, some titles held out; InputError for fewer than two."""
         table, manifest = load_table(work_dir)
-        titles = table["topic"].unique()
-        if len(titles) < 2:
-            cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
-            raise InputError(
-                f"{get_table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with "
-                "more debates"
-            )
-        indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
-        is_held_out = table["topic"].isin(titles[indices])
+        titles = table["topic"].unique().tolist()
+        file = get_table_path(work_dir)
+        held_out = hold_out_names(titles, HOLD_OUT_ONE_IN, recipe.seed, "title", file)
+        is_held_out = table["topic"].isin(held_out)
         train, validation = (
             table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out)
         )

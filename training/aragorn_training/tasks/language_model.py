@@ -27,7 +27,7 @@ from aragorn_training.fitting.initialisation import (
 )
 from aragorn_training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, build_divergence_error
+from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, check_weights
 from aragorn_training.fitting.validation import use_evaluation_mode
 
 HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
@@ -166,8 +166,7 @@ class LanguageModelTask(Task[LanguageModel]):
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
         """Measure the accuracy of predicting next (`ahead`) and previous words (`back`)."""
-        if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
-            raise build_divergence_error(step, "a weight is not finite")
+        check_weights(network, step)
         correct = np.zeros(2)
         total = np.zeros(2)
         lengths = [len(passage) for passage in self._validation]

@@ -28,8 +28,7 @@ from aragorn_training.fitting.task import (
     CurveSpec,
     Task,
     TrainableNetwork,
-    build_dead_network_error,
-    build_divergence_error,
+    check_scores,
 )
 from aragorn_training.fitting.validation import (
     CandidateScorer,
@@ -157,7 +156,7 @@ class PairwiseTask(Task[Ranker]):
         if self._pretrained:
             scorers[COSINE] = build_encoder_scorer(self._pretrained, self._device)
         return {
-            name: validate_candidates(self._queries, self._all_queries, scorer)[0]
+            name: validate_candidates(self._queries, self._all_queries, scorer)
             for name, scorer in scorers.items()
         }
 
@@ -170,15 +169,16 @@ class PairwiseTask(Task[Ranker]):
         return self._validate(ranker, step, self._all_queries)
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
-        score = build_ranker_scorer(ranker, self._device)
-        try:
-            metrics, all_tied = validate_candidates(self._queries, query_rows, score)
-        except FloatingPointError as error:
-            raise build_divergence_error(step, str(error)) from None
-        if all_tied:
-            raise build_dead_network_error(step)
+        scorer = build_ranker_scorer(ranker, self._device)
+
+        def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
+            scores = scorer(queries, query_rows)
+            check_scores(scores, step)
+            return scores
+
+        metrics = validate_candidates(self._queries, query_rows, score)
         for name, queries in self.queries_to_log.items():
-            other_metrics = validate_candidates(queries, query_rows, score)[0]
+            other_metrics = validate_candidates(queries, query_rows, score)
             metrics |= {f"{measure} ({name})": value for measure, value in other_metrics.items()}
         if isinstance(ranker, LatentRanker):
             metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)

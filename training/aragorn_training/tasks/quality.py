@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from aragorn.errors import InputError
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.tokenisers import Tokeniser
 from aragorn_training.data.quality import (
@@ -17,15 +16,16 @@ from aragorn_training.data.quality import (
     load_source_hashes,
     load_table,
 )
-from aragorn_training.data.split import hold_out
+from aragorn_training.data.split import hold_out_names
 from aragorn_training.fitting.initialisation import TextNetworkSpec
 from aragorn_training.fitting.listwise import (
     LISTWISE_CURVE,
+    LOSSES,
     ListwiseTask,
+    LossName,
     RankScope,
     build_ranked_lists,
 )
-from aragorn_training.fitting.listwise_losses import LOSSES, LossName
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import Task, TrainableNetwork
 
@@ -112,11 +112,6 @@ class QualityTask(ListwiseTask):
 def mask_held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
     """Return a mask (N,) of rows of held-out debates; InputError if there is only one debate."""
     debates = sorted(set(table["debate"]))
-    if len(debates) < 2:
-        names = ", ".join(sorted(set(table["data"])))
-        raise InputError(
-            f"{names}: {len(debates)} debate; at least 2 are needed to hold one out; add files of "
-            "other debates"
-        )
-    indices, _ = hold_out(len(debates), len(debates) // HOLD_OUT_ONE_IN, seed)
-    return table["debate"].isin([debates[index] for index in indices]).to_numpy()
+    names = ", ".join(sorted(set(table["data"])))
+    held_out = hold_out_names(debates, HOLD_OUT_ONE_IN, seed, "debate", names)
+    return table["debate"].isin(held_out).to_numpy()

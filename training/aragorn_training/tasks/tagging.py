@@ -39,7 +39,7 @@ from aragorn_training.fitting.initialisation import (
 )
 from aragorn_training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, build_divergence_error
+from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, check_weights
 from aragorn_training.fitting.validation import use_evaluation_mode
 
 
@@ -207,8 +207,7 @@ class TaggingTask(Task[TARGER]):
 
     def validate(self, network: TARGER, step: int) -> dict[str, float]:
         """Measure precision, recall, F1 and accuracy on the held-out documents."""
-        if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
-            raise build_divergence_error(step, "a weight is not finite")
+        check_weights(network, step)
         return compute_component_metrics(
             self._test.tags, predict_tags(network, self._test.passages)
         )

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from aragorn.bounds import NonNegativeInt
-from aragorn.errors import InputError, pluralise
 from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from aragorn.models.network import PaddedTexts, pad
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.text.passages import Passage
 from aragorn_training.data.corpora import format_credit
-from aragorn_training.data.split import RandomStream, create_generator, hold_out
+from aragorn_training.data.split import RandomStream, create_generator, hold_out_names
 from aragorn_training.data.term_weighting import (
     get_passages_dir,
     iter_passages,
@@ -34,8 +33,7 @@ from aragorn_training.fitting.task import (
     CurveSpec,
     Task,
     TrainableNetwork,
-    build_dead_network_error,
-    build_divergence_error,
+    check_scores,
 )
 from aragorn_training.fitting.validation import use_evaluation_mode
 
@@ -195,11 +193,7 @@ class TermWeightingTask(Task[DeepCT]):
         rows = np.concatenate(batches).tolist()
         weights_by_row = dict(zip(rows, concatenate(batch_weights), strict=True))
         weights = [weights_by_row[row] for row in range(len(weights_by_row))]
-        all_weights = np.concatenate(weights)
-        if not np.isfinite(all_weights).all():
-            raise build_divergence_error(step, "a weight of a validation passage is not finite")
-        if (all_weights == all_weights[0]).all():
-            raise build_dead_network_error(step)
+        check_scores(np.concatenate(weights), step)
         return compute_term_weighting_metrics(self._labels, weights)
 
 
@@ -227,11 +221,9 @@ def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> 
         row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)
     ]
     names = sorted(set(discussions))
-    indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)
-    is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
-    if not (~is_held_out).any():
-        cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
-        raise InputError(f"{get_passages_dir(work_dir)}: {cause}; use a larger corpus")
+    folder = get_passages_dir(work_dir)
+    held_out = hold_out_names(names, HOLD_OUT_ONE_IN, seed, "discussion", folder)
+    is_held_out = np.isin(np.array(discussions, dtype=object), held_out)
     training = np.flatnonzero(~is_held_out)
     validation = np.flatnonzero(is_held_out)
     roles: dict[int, str] = {}

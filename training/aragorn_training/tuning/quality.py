@@ -30,7 +30,7 @@ from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
 from aragorn_training.data.corpora import describe_judged_data, format_judged_credit
 from aragorn_training.data.datasets.webis_argquality import MODELS
-from aragorn_training.data.quality import load_source_hashes, load_webis_judgments
+from aragorn_training.data.quality import load_source_hashes, load_table
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
 from aragorn_training.evaluation.folds import N_FOLDS, split_folds
@@ -228,7 +228,7 @@ def evaluate_webis_topics(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate Webis-ArgQuality-20 at all grid points, with cached scores of the network; return
     values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,)."""
-    judgments = load_webis_judgments(retrieval.session.cache.path)
+    judgments = load_table(retrieval.session.cache.path, "webis", columns=None)
     network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]

@@ -167,7 +167,7 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
         assert (len(table), table["topic"].nunique(), table["debate"].nunique()) == sizes
         by_topic = table.assign(words=table["premise"].str.split().str.len()).groupby("topic")
         assert (by_topic[["words", "score"]].corr(method="spearman").iloc[::2, 1] > 0.99).all()
-    judgments = quality.load_webis_judgments(work)[quality.COLUMNS]
+    judgments = quality.load_table(work, "webis")
     assert judgments.equals(quality.load_table(work, "webis"))
     file = data / UKP.folder / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))

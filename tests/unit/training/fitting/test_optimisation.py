@@ -10,11 +10,8 @@ from aragorn.models.network import pad
 from aragorn.models.rankers.gru import GRU
 from aragorn.models.rankers.knrm import KNRM
 from aragorn.models.rankers.snrm import SNRM
-from aragorn_training.fitting.cluster_initialisation import (
-    ClusterInitialisation,
-    initialise_from_clusters,
-)
-from aragorn_training.fitting.initialisation import copy_word_vectors
+from aragorn_training.fitting.initialisation import copy_word_vectors, initialise_from_clusters
+from aragorn_training.fitting.recipe import ClusterInitialisation
 from aragorn_training.fitting.task import LazyAdam
 from aragorn_training.tasks.pairs import hinge_loss, pairwise_loss
 

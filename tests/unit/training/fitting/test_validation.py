@@ -12,8 +12,12 @@ from aragorn.models.network import PaddedTexts
 from aragorn.models.rankers.snrm import SNRM
 from aragorn_training.data.pair_tables import ValidationQueries
 from aragorn_training.data.quality import COLUMNS
-from aragorn_training.fitting.listwise import build_ranked_lists, compute_dense_ranks, stratify
-from aragorn_training.fitting.listwise_losses import MARGIN_MSE
+from aragorn_training.fitting.listwise import (
+    MARGIN_MSE,
+    build_ranked_lists,
+    compute_dense_ranks,
+    stratify,
+)
 from aragorn_training.fitting.validation import measure_candidates, measure_full_collection
 
 

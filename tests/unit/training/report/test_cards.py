@@ -12,7 +12,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import render_card
-from aragorn_training.commands.compare import list_recipe_changes
+from aragorn_training.commands.all import list_recipe_changes
 from aragorn_training.configs import list_names
 from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.data.corpora import ARGS_ME, format_judged_credit

@@ -21,17 +21,17 @@ from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
 from aragorn_training.sbert import networks
+from aragorn_training.sbert.networks import LengthBucketSampler, TrainingSetup
 from aragorn_training.sbert.students import (
     TEACHER,
     UNTRAINED,
+    ConclusionValidator,
     StudentTraining,
     TrainingVariant,
     load_arguments,
     retrieve_unlabelled_pairs,
     sample_gold_pairs,
 )
-from aragorn_training.sbert.trainer import LengthBucketSampler, TrainingSetup
-from aragorn_training.sbert.validation import ConclusionValidator
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 from tests.conftest import assert_runs
@@ -232,7 +232,7 @@ def test_validator_metrics_match_brute_force_and_fit(prepared_work_dir, train, e
     assert validator.measure_retrieval(model, False) == pytest.approx(values, abs=1e-3)
     queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser, CandidateSettings())
     scorer = build_encoder_scorer(PretrainedEncoder(str(encoder)), CPU)
-    map_at_20 = validate_candidates(queries, np.arange(25), scorer)[0]["MAP@20"]
+    map_at_20 = validate_candidates(queries, np.arange(25), scorer)["MAP@20"]
     assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
 
 

@@ -12,7 +12,7 @@ from aragorn_training.__main__ import main
 from aragorn_training.data.quality import FOLDERS, load_table, prepare_quality
 from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.evaluation.folds import split_folds
-from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.listwise import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.studies.argument_quality import _build_key, protocol
 from aragorn_training.studies.argument_quality.protocol import (

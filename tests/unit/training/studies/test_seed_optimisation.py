@@ -8,9 +8,13 @@ import pytest
 from scipy.stats import gaussian_kde, ks_2samp
 
 from aragorn.errors import TrainingError
-from aragorn_training.sbert import trainer as sbert_trainer
-from aragorn_training.sbert.networks import TrainingConfig, score_pairs, serialise_trainable_state
-from aragorn_training.sbert.trainer import TrainingSetup
+from aragorn_training.sbert import networks
+from aragorn_training.sbert.networks import (
+    TrainingConfig,
+    TrainingSetup,
+    score_pairs,
+    serialise_trainable_state,
+)
 from aragorn_training.studies.augmented_sbert import sampling
 from aragorn_training.studies.augmented_sbert.trial import train_best_seed
 from tests.unit.training.conftest import sample_sentence
@@ -132,7 +136,7 @@ def make_setup(training, encoder):
 def steps(monkeypatch):
     """Record the seed and the learning rate of every training step."""
     steps = []
-    for trainer in (sbert_trainer._BiEncoderTrainer, sbert_trainer._CrossEncoderTrainer):
+    for trainer in (networks._BiEncoderTrainer, networks._CrossEncoderTrainer):
 
         def record(self, *args, step=trainer.training_step, **kwargs):
             steps.append((self.args.seed, self.optimizer.param_groups[0]["lr"]))

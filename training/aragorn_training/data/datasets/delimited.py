@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Literal
@@ -10,11 +11,47 @@ from aragorn.errors import InputError, abbreviate, build_unreadable_input_error,
 from aragorn.storage.atomic_files import read_regular
 
 
-def read_rows(
-    file: Path, header: Sequence[str], delimiter: str, has_quotes: bool
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row of a UTF-8 file below its header, whose names may differ in spaces: the number
-    of its last line in the file, and its fields; `has_quotes`: double quotes delimit fields."""
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: its texts by column, and its place in errors."""
+
+    file: Path
+    line: int
+    texts: dict[str, str]
+
+    def build_error(self, problem: str, fix: str = "download the file again") -> InputError:
+        """Build an error with the place of the row."""
+        return InputError(self.file, f"line {self.line}", problem, fix)
+
+    def get_number(self, column: str, low: float, high: float) -> float:
+        """Return a number; raise InputError unless it is in [low, high]."""
+        try:
+            value = float(self.texts[column])
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            problem = f"{column} is '{abbreviate(self.texts[column])}'"
+            raise self.build_error(problem, f"expected a number between {low:g} and {high:g}")
+        return value
+
+    def get_text(self, column: str, line_break: str = "\n") -> str:
+        """Return a text with collapsed whitespace; raise InputError if no word remains."""
+        text = " ".join(self.texts[column].replace(line_break, " ").split())
+        if not text:
+            raise self.build_error("empty text", "expected at least one word")
+        return text
+
+    def add_unique(self, name: str, names: set[str]) -> str:
+        """Add `name` to `names` and return it; raise InputError if it is a duplicate."""
+        if name in names:
+            raise self.build_error(f"duplicate {abbreviate(name)}")
+        names.add(name)
+        return name
+
+
+def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[Row]:
+    """Yield each row of a UTF-8 file below its header, whose names may differ in spaces;
+    `has_quotes`: double quotes delimit fields. The line of a row is its last one."""
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
     text = StringIO(read_text(file).removeprefix("\ufeff"), newline="")
     reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)
@@ -31,35 +68,13 @@ def read_rows(
                     f"{file}, line {reader.line_num}: {pluralise(len(fields), 'field')}; {fix}"
                 )
             if row_index:
-                yield reader.line_num, fields
+                yield Row(file, reader.line_num, dict(zip(header, fields, strict=True)))
     except csv.Error as error:
         raise InputError(
             f"{file}, line {reader.line_num}: malformed table ({error}); download the file again"
         ) from None
     if not row_index:
         raise InputError(f"{file}: no rows below the header; download the file again")
-
-
-def parse_number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
-    """Parse the value of a column `name`; raise InputError unless it is a number in [low, high]."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not low <= value <= high:
-        raise InputError(
-            f"{file}, line {line}: {name} is '{abbreviate(text)}'; expected a number between "
-            f"{low:g} and {high:g}"
-        )
-    return value
-
-
-def parse_text(file: Path, line: int, text: str) -> str:
-    """Collapse the whitespace of a text; raise InputError if no word remains."""
-    normalised_text = " ".join(text.split())
-    if not normalised_text:
-        raise InputError(f"{file}, line {line}: empty text; expected at least one word")
-    return normalised_text
 
 
 def find_files(directory: Path, suffix: str) -> list[Path]:
@@ -70,16 +85,6 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
             f"{directory}: no .{suffix} files; download the published data set into this directory"
         )
     return files
-
-
-def add_unique(file: Path, line: int, name: str, names: set[str]) -> str:
-    """Add `name` to `names` and return it; raise InputError if it is a duplicate."""
-    if name in names:
-        raise InputError(
-            f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again"
-        )
-    names.add(name)
-    return name
 
 
 def read_text(file: Path) -> str:

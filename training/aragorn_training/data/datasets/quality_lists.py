@@ -15,13 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from aragorn.errors import InputError
-from aragorn_training.data.datasets.delimited import (
-    add_unique,
-    find_files,
-    parse_number,
-    parse_text,
-    read_rows,
-)
+from aragorn_training.data.datasets.delimited import find_files, read_rows
 
 IBM_DEBATES = (  # keywords shared by the two statements of a debate
     "autonomous cars",
@@ -59,10 +53,11 @@ class ListDataset:
         debate, topic = self.parse_name(file)
         arguments = []
         docnos = set[str]()
-        for line, (docno, rank, text) in read_rows(file, self.header, "\t", self.has_quotes):
-            premise = parse_text(file, line, text.replace(self.line_break, " "))
-            score = self.sign * parse_number(file, line, "rank", rank, 0, 1)
-            arguments.append((debate, topic, add_unique(file, line, docno, docnos), premise, score))
+        for row in read_rows(file, self.header, "\t", self.has_quotes):
+            docno = row.add_unique(row.texts[self.header[0]], docnos)
+            premise = row.get_text("argument", self.line_break)
+            score = self.sign * row.get_number("rank", 0, 1)
+            arguments.append((debate, topic, docno, premise, score))
         return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])
 
 

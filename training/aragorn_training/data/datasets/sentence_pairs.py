@@ -10,8 +10,8 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from aragorn.errors import InputError, abbreviate
-from aragorn_training.data.datasets.delimited import parse_number, parse_text, read_rows
+from aragorn.errors import abbreviate
+from aragorn_training.data.datasets.delimited import read_rows
 
 BWS_FILE = "bws/BWS_Argument_Similarity_Corpus.csv"
 MRPC_FILES = ("mrpc/msr_paraphrase_train.txt", "mrpc/msr_paraphrase_test.txt")
@@ -102,30 +102,25 @@ def read_bws(file: Path) -> pd.DataFrame:
     """Read the argument pairs of BWS as COLUMNS; the label is the similarity in [0, 1]."""
     topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
-    for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
-        _, first, second, topic, score = row
+    for row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
+        topic = row.texts["topic"]
         if topic not in topics:
-            raise InputError(
-                f"{file}, line {line}: unknown topic '{abbreviate(topic)}'; expected one of "
-                f"{', '.join(topics)}"
-            )
-        label = parse_number(file, line, "score", score, 0, 1)
-        pairs.append((parse_text(file, line, first), parse_text(file, line, second), label, topic))
+            expected = f"expected one of {', '.join(topics)}"
+            raise row.build_error(f"unknown topic '{abbreviate(topic)}'", expected)
+        texts = (row.get_text("argument1"), row.get_text("argument2"))
+        pairs.append((*texts, row.get_number("score", 0, 1), topic))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
     """Read the sentence pairs of MRPC as COLUMNS; the label is 1 or 0, the topic ""."""
     pairs = []
-    for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
-        quality, _, _, first, second = row
+    for row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
+        quality = row.texts["Quality"]
         if quality not in ("0", "1"):
-            raise InputError(
-                f"{file}, line {line}: invalid quality '{abbreviate(quality)}'; expected 0 or 1"
-            )
-        pairs.append(
-            (parse_text(file, line, first), parse_text(file, line, second), float(quality), "")
-        )
+            raise row.build_error(f"invalid quality '{abbreviate(quality)}'", "expected 0 or 1")
+        texts = (row.get_text("#1 String"), row.get_text("#2 String"))
+        pairs.append((*texts, float(quality), ""))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 

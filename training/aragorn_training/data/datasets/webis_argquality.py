@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from aragorn.errors import InputError, abbreviate
-from aragorn_training.data.datasets.delimited import add_unique, parse_number, parse_text, read_rows
+from aragorn.errors import abbreviate
+from aragorn_training.data.datasets.delimited import Row, read_rows
 
 FOLDER = "webis-argquality-20"
 TOPICS, ARGUMENTS, RANKING = (
@@ -62,22 +62,18 @@ def read_judgments(directory: Path) -> pd.DataFrame:
     file = directory / FOLDER / ARGUMENTS
     texts = []
     names = set[str]()
-    for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
-        row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
-        qid = _check_value(file, line, "topic", row["Topic ID"], queries)
-        docno = f"{row['Discussion ID']}-{row['Argument ID']}"
-        add_unique(file, line, f"text {docno} of topic {qid}", names)
-        flag = row["Is Argument?"]
-        is_argument = _check_value(file, line, "Is Argument?", flag, ("True", "False"))
-        bounds = (-MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
+    for row in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
+        qid = _check_value(row, "topic", row.texts["Topic ID"], queries)
+        docno = f"{row.texts['Discussion ID']}-{row.texts['Argument ID']}"
+        row.add_unique(f"text {docno} of topic {qid}", names)
+        flag = _check_value(row, "Is Argument?", row.texts["Is Argument?"], ("True", "False"))
         values = {
-            column: parse_number(file, line, name, row[name], *bounds)
+            column: row.get_number(name, -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
             for column, name in COLUMN_NAMES.items()
         }
         key = {"qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno}
-        premise = parse_text(file, line, row["Premise"])
-        argument = {"argument": is_argument == "True"}
-        texts.append({**key, "premise": premise, **values, **argument})
+        premise = row.get_text("Premise")
+        texts.append({**key, "premise": premise, **values, "argument": flag == "True"})
     table = pd.DataFrame(texts)
     judged = {*zip(table["qid"], table["docno"], strict=True)}
     return table.join(_read_ranks(directory / FOLDER / RANKING, judged), on=KEY)
@@ -86,40 +82,30 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
     """Read the ranks (index KEY, columns MODELS); a repeated text counts once, at its best rank."""
     rows = []
-    for line, (qid, name, rank, discussion, argument) in read_rows(
-        file, RANKING_HEADER, ",", has_quotes=True
-    ):
-        model = _check_value(file, line, "Model", name, MODELS)
-        docno = f"{discussion}-{argument}"
+    for row in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
+        model = _check_value(row, "Model", row.texts["Model"], MODELS)
+        qid = row.texts["Topic ID"]
+        docno = f"{row.texts['Discussion ID']}-{row.texts['Argument ID']}"
         if (qid, docno) not in judged_keys:
             text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
-            raise InputError(
-                f"{file}, line {line}: {text} is not judged in {ARGUMENTS}; download the file again"
-            )
-        rows.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))
-    rankings = pd.DataFrame(rows, columns=["model", *KEY, "rank"]).sort_values(
-        ["model", "qid", "rank"]
-    )
-    rankings = rankings.drop_duplicates(["model", *KEY])
+            raise row.build_error(f"{text} is not judged in {ARGUMENTS}")
+        rows.append((model, qid, docno, row.get_number("Rank", 0, 1e6)))
+    rankings = pd.DataFrame(rows, columns=["model", *KEY, "rank"])
+    rankings = rankings.sort_values(["model", "qid", "rank"]).drop_duplicates(["model", *KEY])
     ranks = rankings.assign(rank=rankings.groupby(["model", "qid"]).cumcount() + 1.0)
     return ranks.pivot(index=KEY, columns="model", values="rank").reindex(columns=list(MODELS))
 
 
 def _read_queries(file: Path) -> dict[str, str]:
     qids: set[str] = set()
-    topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
     return {
-        add_unique(file, line, qid, qids): parse_text(file, line, query)
-        for line, (qid, _, query, _) in topic_rows
+        row.add_unique(row.texts["Topic ID"], qids): row.get_text("Long Query")
+        for row in read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
     }
 
 
-def _check_value(
-    file: Path, line: int, name: str, value: str, valid_values: Collection[str]
-) -> str:
+def _check_value(row: Row, name: str, value: str, valid_values: Collection[str]) -> str:
     if value not in valid_values:
-        raise InputError(
-            f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of "
-            f"{', '.join(valid_values)}"
-        )
+        expected = f"expected one of {', '.join(valid_values)}"
+        raise row.build_error(f"{name} is '{abbreviate(value)}'", expected)
     return value

@@ -19,11 +19,11 @@ from aragorn.index.dense import encode_texts
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.versions import describe_versions
-from aragorn_training.data.quality import load_table, load_webis_judgments
+from aragorn_training.data.quality import load_table
 from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
 from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.initialisation import build_network
-from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.listwise import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
 from aragorn_training.options import ProcessOptions, Result, StudyOptions, parse_positive_int
@@ -85,7 +85,7 @@ def run(options: Options) -> Result:
     device = choose_device(options.device)
     work_dir = options.work_dir
     tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {
-        "webis": load_webis_judgments(work_dir)
+        "webis": load_table(work_dir, "webis", columns=None)
     }
     runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
     keys = {

@@ -25,8 +25,7 @@ from aragorn_training.data.quality import COLUMNS
 from aragorn_training.evaluation.folds import Fold, split_folds
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 from aragorn_training.fitting.initialisation import build_network
-from aragorn_training.fitting.listwise import encode_pairs
-from aragorn_training.fitting.listwise_losses import LOSSES
+from aragorn_training.fitting.listwise import LOSSES, encode_pairs
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.fitting.task import TrainableNetwork
 from aragorn_training.fitting.training_loop import Schedule, TrainingState

@@ -39,9 +39,14 @@ from aragorn_training.options import (
     parse_positive_int,
 )
 from aragorn_training.sbert import networks
-from aragorn_training.sbert.networks import Network, TrainingConfig, score_pairs
+from aragorn_training.sbert.networks import (
+    STATE_FILES,
+    Network,
+    TrainingConfig,
+    TrainingSetup,
+    score_pairs,
+)
 from aragorn_training.sbert.students import subsample
-from aragorn_training.sbert.trainer import STATE_FILES, TrainingSetup
 from aragorn_training.studies.augmented_sbert import metrics, sampling
 
 VERSION = 1  # of trials with the same settings
