@@ -148,25 +148,6 @@ def test_links_to_own_files_are_replaced(name, rank, output, tmp_path):
     assert (tmp_path / "elsewhere").read_bytes() == content
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "dangling link", "directory"])
-def test_probe_of_the_output_directory_leaves_all_files(kind, output, tmp_path):
-    output.mkdir()
-    victim = tmp_path / "victim"
-    probe = output / ".writable"
-    if kind == "directory":
-        probe.mkdir()
-    elif kind == "file":
-        probe.write_text("theirs")
-    else:
-        probe.symlink_to(victim)
-    if kind == "link":
-        victim.write_text("theirs")
-    before = [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))]
-    with open_run_directory(output):
-        assert [(path, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))] == before
-        assert kind not in ("file", "link") or probe.read_text() == "theirs"
-
-
 def test_files_of_users_remain(rank, output, tmp_path):
     names = ["notes.txt", "aragorn-old.txt", ".aragorn-work-x/data", ".aragorn-knrm.txt.swp"]
     names += [".report.part", ".1.part", ".tmp", ".run.txt.2024-11-01.part"]

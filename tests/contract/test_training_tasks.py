@@ -39,9 +39,7 @@ from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tasks.tagging import TaggingSpec
 from aragorn_training.tasks.term_weighting import TermWeightingSpec
 from tests.conftest import argv, read_files
-from tests.unit.training.conftest import write_encoder
-from tests.unit.training.data.quality_files import write_ukp
-from tests.unit.training.data.tagging_files import write_tagged
+from tests.unit.training.conftest import write_encoder, write_tagged, write_ukp
 
 CPU = "cpu"
 BERT_ENCODER = EncoderSettings(learning_rate=1e-3, frozen_layers=2)

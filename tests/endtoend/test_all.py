@@ -21,8 +21,7 @@ from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, read_files
 from tests.endtoend.conftest import FORK, ForkedProcess
-from tests.unit.training.data.quality_files import write_ukp, write_webis
-from tests.unit.training.data.tagging_files import write_tagged
+from tests.unit.training.conftest import write_tagged, write_ukp, write_webis
 
 QRELS = SAMPLE.parent / "sample.qrels"
 TINY_CONFIGS = ROOT / "training" / "aragorn_training" / "configs" / "sample"

@@ -48,6 +48,20 @@ def test_grades_are_converted(name, tmp_path, caplog):
     assert message in caplog.text
 
 
+@pytest.fixture
+def evaluate(tmp_path, monkeypatch):
+    """Return a function that evaluates run.txt by q.qrels; `files` replace the files' contents."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*flags, **files):
+        for file, content in {"run.txt": format_lines(), "q.qrels": QRELS, **files}.items():
+            Path(file).parent.mkdir(exist_ok=True)
+            Path(file).write_text(content)
+        return training(["evaluate", "-o", "tables", "--qrels", "q.qrels", *flags, "run.txt"])
+
+    return run
+
+
 # changed files; arguments; messages
 COMMANDS = {
     "two of three topics": (
@@ -89,23 +103,16 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_evaluate_describes_runs_and_qrels(name, tmp_path, monkeypatch, capsys, caplog):
+def test_evaluate_describes_runs_and_qrels(name, evaluate, capsys, caplog):
     files, arguments, messages = COMMANDS[name]
     caplog.set_level("INFO")
-    monkeypatch.chdir(tmp_path)
-    for file, content in ({"run.txt": format_lines(), "q.qrels": QRELS} | files).items():
-        Path(file).parent.mkdir(exist_ok=True)
-        Path(file).write_text(content)
-    assert training(["evaluate", "-o", "tables", "--qrels", "q.qrels", *arguments, "run.txt"]) == 0
+    assert evaluate(*arguments, **files) == 0
     output = "".join(capsys.readouterr()) + caplog.text
     assert [message for message in messages if message not in output] == []
 
 
-def test_means_over_all_and_common_topics(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("q.qrels").write_text(QRELS)
-    Path("run.txt").write_text(format_lines({"1": "ab", "2": "z"}))
-    assert training(["evaluate", "--qrels", "q.qrels", "-o", "tables", "run.txt"]) == 0
+def test_means_over_all_and_common_topics(evaluate):
+    assert evaluate(**{"run.txt": format_lines({"1": "ab", "2": "z"})}) == 0
     rows = pd.read_csv("tables/means.csv").set_index(["topic_set", "measure"])
     for measure, means, counts in (
         (HEADLINE_MEASURES[0], [1.0, 1.0], [1, 1]),  # nothing is judged in topic 2
@@ -125,15 +132,10 @@ def collection(make_input):
     return directory
 
 
-def test_runs_and_judgments_are_restricted_to_a_collection(
-    collection, tmp_path, monkeypatch, caplog
-):
+def test_runs_and_judgments_are_restricted_to_a_collection(collection, evaluate, caplog):
     caplog.set_level("INFO")
-    monkeypatch.chdir(tmp_path)
-    Path("q.qrels").write_text(QRELS)
-    Path("run.txt").write_text(format_lines(DOCUMENTS | {"4": "xz"}))
-    options = argv("--qrels q.qrels -o tables --collection", collection)
-    assert training(["evaluate", *options, "run.txt"]) == 0
+    run = format_lines(DOCUMENTS | {"4": "xz"})
+    assert evaluate("--collection", str(collection), **{"run.txt": run}) == 0
     for message in (
         "q.qrels: dropped 1 of 8 judgments of documents outside the input",  # e
         "run.txt: dropped 9 of 14 documents outside the collection; topics left without documents: 4",
@@ -152,13 +154,9 @@ OTHER_FILES = [
 
 @pytest.mark.parametrize(("file", "content", "message"), OTHER_FILES)
 def test_files_without_a_document_of_the_collection_are_refused(
-    file, content, message, collection, tmp_path, monkeypatch, capsys
+    file, content, message, collection, evaluate, capsys
 ):
-    monkeypatch.chdir(tmp_path)
-    Path("q.qrels").write_text(QRELS)
-    Path("run.txt").write_text(format_lines())
-    Path(file).write_text(content)
-    assert training(argv("evaluate --qrels q.qrels --collection", collection, "run.txt")) == 3
+    assert evaluate("--collection", str(collection), **{file: content}) == 3
     assert f"{file}: {message}" in capsys.readouterr().err
 
 

@@ -25,7 +25,7 @@ from aragorn_training.fitting.language_model import LanguageModelCheckpoint
 from aragorn_training.studies.lengths import COLUMNS
 from aragorn_training.tasks import load_recipe
 from tests.conftest import UNTRAINED, argv, assert_runs, format_run_lines, make_argument
-from tests.unit.training.data.tagging_files import write_tagged
+from tests.unit.training.conftest import write_tagged
 
 pytestmark = pytest.mark.usefixtures("block_network", "without_plots")
 

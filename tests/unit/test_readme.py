@@ -274,12 +274,6 @@ def test_readme_commands_run(all_checkpoints_dir, tmp_path):
     assert "score" in done.stdout
 
 
-def test_citation_names_version_and_sources():
+def test_citation_names_version_and_licence():
     citation = yaml.safe_load(read("CITATION.cff"))
     assert (citation["version"], citation["license"]) == (__version__, "MIT")
-    sources = [
-        f"{reference['authors'][0]['family-names']} {reference['year']}"
-        for reference in citation["references"]
-    ]
-    assert sources == ["Entezari 2020", "Entezari 2020", "Hollatz 2022", "Thakur 2021", "Favreau 2022", "Bondarenko 2020",
-                       "Ajjour 2019"]  # fmt: skip

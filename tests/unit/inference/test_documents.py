@@ -20,7 +20,6 @@ from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
 from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
-from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordTokeniser
 from tests.conftest import build_text_lookup, build_tiny_ranker
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
@@ -62,25 +61,6 @@ def test_nan_scores_fail_with_their_document(knrm, tmp_path):
     torch.nn.init.constant_(knrm.network.linear.weight, torch.nan)
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(knrm, tmp_path)
-
-
-def test_documents_are_loaded_once_for_equal_tokens():
-    loads = []
-
-    def load(docnos):
-        loads.extend(docnos)
-        return CORPUS[CORPUS["docno"].isin(loads)]
-
-    tokens = TokenCache(TOPICS, load, Stopwatch())
-    golf, cruel = (WordTokeniser(Vocabulary([word]), MaxLengths()) for word in ("golf", "cruel"))
-    truncating = WordTokeniser(Vocabulary(["zoos"]), MaxLengths(premise=1))
-    calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (truncating, ["a"])]
-    ids = [tokens.get_premise_token_ids(*call) for call in calls]
-    expected = [{"b": [2, 1, 1]}, {"a": [1, 1, 2], "b": [1, 1, 1]}, {"a": [2]}]
-    actual = [{docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids]
-    assert actual == expected
-    assert loads == ["b", "a", "a"]  # the last tokeniser shares no tokens
-    assert tokens.get_query_token_ids(golf) == {"1": [1, 1], "2": [1]}
 
 
 TEXTS = [
@@ -134,6 +114,7 @@ def test_frequencies_are_read_across_shards(start, end, checkpoint, tmp_path):
 
 
 def test_slow_enrichment_is_announced(checkpoint, tmp_path, monkeypatch, caplog):
+    caplog.set_level("WARNING")
     monkeypatch.setattr(enrichment, "MANY_DOCUMENTS", 599)
     enrich(checkpoint, tmp_path, 599)
     assert caplog.text == ""

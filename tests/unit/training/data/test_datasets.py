@@ -12,8 +12,7 @@ from aragorn_training.data import quality
 from aragorn_training.data.datasets import sentence_pairs, webis_argquality
 from aragorn_training.data.datasets.quality_lists import IBM, UKP
 from tests.conftest import REAL_DATA
-from tests.unit.training.conftest import write_bws, write_mrpc
-from tests.unit.training.data.quality_files import write_quality, write_webis
+from tests.unit.training.conftest import write_bws, write_mrpc, write_quality, write_webis
 
 FILES = {  # reader, content and its rows
     "ants-_yes-they-do.csv": (

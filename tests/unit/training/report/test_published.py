@@ -1,5 +1,3 @@
-import re
-
 import pandas as pd
 import pytest
 
@@ -112,36 +110,6 @@ def test_n_of_each_mean_follows_from_the_result_files(figures):
     for title, rows in means[means["item"].str.match(r"Table 5\.(?!3)")].groupby("title"):
         assert {*rows["n"]} == {years[str(title).partition("topics of ")[2]]}
     assert means["n"].notna().all()
-
-
-def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures):
-    trials = pd.read_csv(RESULTS / "trials_candidates.csv").query("row == 'selected'")
-    values = trials.groupby(["trial", "measure"])["value"].agg(["count", "mean", "std"])
-    of_trials = figures[figures["ours_file"] == "trials_candidates.csv"]
-    assert len(of_trials) == 9 * trials["trial"].nunique()
-    for figure in of_trials.to_dict("records"):
-        trial, measure = re.findall(r"'(.*?)'", figure["ours_query"])
-        count, mean, deviation = values.loc[trial, measure]
-        assert (figure["n"], figure["ours"]) == (count, pytest.approx(mean, abs=0.006))
-        if count > 1:
-            assert figure["spread"] == pytest.approx(deviation, abs=0.006)
-        else:
-            assert figure["spread"] is None
-    draws = pd.read_csv(RESULTS / "negative_counts.csv").groupby(["sample_factor", "ties"])
-    of_draws = figures[figures["ours_file"] == "negative_counts.csv"]
-    assert len(of_draws) == 12
-    for figure in of_draws.to_dict("records"):
-        factor, ties = re.findall(r"== '?(\w+)", figure["ours_query"])
-        values = draws.get_group((int(factor), ties))[figure["measure"]]
-        assert (figure["n"], figure["ours"]) == (5, pytest.approx(values.mean(), abs=0.006))
-    folds = pd.read_csv(RESULTS / "argument_quality_folds.csv")
-    assert {*folds.loc[folds["network"] == "logistic", "n_seeds"]} == {3}
-    for file, n in {"augmented_sbert*": "repetitions", "argument_quality*": "n_seeds"}.items():
-        for path in RESULTS.glob(f"{file}.csv"):
-            table = pd.read_csv(path)
-            if n in table:  # a deviation has several values
-                spread = table["dev_sd" if "dev_sd" in table else "sd"]
-                assert ((table[n] > 1) == spread.notna()).all(), path.name
 
 
 @pytest.mark.parametrize(

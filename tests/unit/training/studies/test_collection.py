@@ -7,8 +7,7 @@ from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
 from tests.conftest import assert_runs, make_argument
-from tests.unit.training.conftest import write_bws, write_mrpc
-from tests.unit.training.data.quality_files import write_quality
+from tests.unit.training.conftest import write_bws, write_mrpc, write_quality
 
 HASHED_ID = "S1-A0"  # not the hash of the text
 

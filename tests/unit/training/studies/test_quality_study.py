@@ -26,7 +26,7 @@ from aragorn_training.studies.argument_quality.table import MEASURES, _tabulate_
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tuning.quality import MEASURES as RERANKING_MEASURES
 from tests.conftest import argv, count_colours
-from tests.unit.training.data.quality_files import write_quality
+from tests.unit.training.conftest import write_quality
 
 HINGE_RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
 

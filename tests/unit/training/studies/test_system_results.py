@@ -10,7 +10,6 @@ import pytest
 from aragorn.__main__ import main as aragorn
 from aragorn.io.qrels import read_qrels
 from aragorn.io.runs import read_run
-from aragorn.pipeline.retrieval import iter_components
 from aragorn.storage.archives import hash_input_files
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.__main__ import main
@@ -20,15 +19,12 @@ from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
 from aragorn_training.fusion.recipe import read_recipe
 from aragorn_training.report.published import RESULTS
-from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED, SELECTED
+from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED
 from aragorn_training.studies.results import nested, tabulate_significance
 from aragorn_training.studies.results.nested import NestedTuning
 from aragorn_training.tuning.grid import Grid, JudgedTopics, load_grid
-from tests.conftest import ROOT, copy_with_topics
-from tests.unit.training.data.quality_files import write_quality
-
-# starts of the names of the years' qrels
-QRELS_NAMES = {2020: "touche2020-task1-", 2021: "touche-task1-51-100-"}
+from tests.conftest import copy_with_topics
+from tests.unit.training.conftest import write_quality
 
 
 @pytest.fixture
@@ -186,23 +182,6 @@ def test_checkpoints_fitted_to_a_test_year_are_refused(study, checkpoints_copy, 
     (tmp_path / "runs" / "aragorn-bm25.txt").unlink()
     assert main(study) == 3
     assert "0 runs <team>-bm25.txt; expected one" in capsys.readouterr().err
-
-
-def test_no_provenance_of_a_held_out_row_names_its_year():
-    rows = pd.read_csv(RESULTS / "systems.csv")[["system", "year", "protocol"]].drop_duplicates()
-    assert len(rows) == 2 * rows["system"].nunique()
-    for system, year, protocol in rows.itertuples(index=False):
-        components = {
-            component.checkpoint for component in iter_components(SYSTEMS[system].stage)
-        } - {None}
-        provenances = [
-            (ROOT / "checkpoints" / str(name) / "provenance.json").read_text()
-            for name in components
-        ]
-        is_fitted = any(QRELS_NAMES[year] in provenance for provenance in provenances)
-        assert not is_fitted or protocol != HELD_OUT
-        protocols = {2020: {HELD_OUT, NESTED, SELECTED}, 2021: {HELD_OUT}}
-        assert protocol in protocols[year]
 
 
 def test_stored_tests_are_those_of_the_stored_topics():

@@ -31,7 +31,7 @@ from aragorn_training.tuning.quality import (
     tune_quality,
 )
 from tests.conftest import count_colours
-from tests.unit.training.data.quality_files import write_quality, write_webis
+from tests.unit.training.conftest import write_quality, write_webis
 
 DIRICHLET = LexicalStage("dirichlet")
 SYSTEM = get_system("tfr_bert")
