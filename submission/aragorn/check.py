@@ -20,7 +20,7 @@ from aragorn.errors import (
 )
 from aragorn.io.collection import find_mismatched_ids, select_collection, validate_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.run_rules import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
+from aragorn.io.run_rules import STRICTER, TIRA_ERROR, find_run_issues, summarise_issues
 from aragorn.pipeline.retrieval import iter_components
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
@@ -79,16 +79,17 @@ def check(options: CheckOptions) -> None:
         except CheckpointError as error:  # in a missing or unreadable directory
             report.add_result("", [str(error)], error.exit_code)
     docnos = None if documents is None else set(documents["docno"])
+    error_levels = {TIRA_ERROR} if options.tira_only else {TIRA_ERROR, STRICTER}
     for run in options.runs:
         issues = find_run_issues(run, qids, docnos)
-        for note in summarise_issues(run, (issue for issue in issues if issue.level == ACCEPTED)):
+        errors = [issue for issue in issues if issue.level in error_levels]
+        for note in summarise_issues(run, [issue for issue in issues if issue not in errors]):
             report.add_note(note)
         if is_edited(run):
             report.add_note(
                 f"{run}: edited since `rank` wrote it (checksum differs from that in "
                 "fingerprint.json)"
             )
-        errors = [issue for issue in issues if issue.level != ACCEPTED]
         if errors:
             tira_count = sum(issue.level == TIRA_ERROR for issue in errors)
             other_errors = f"{pluralise(len(errors) - tira_count, 'error')} of stricter checks"

@@ -1,6 +1,7 @@
 """Rank documents for all topics and write one TREC run per system."""
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from aragorn.errors import (
     InputError,
     OutputError,
     SubmissionError,
+    UsageError,
     abbreviate_list,
     as_memory_errors,
     is_refusal,
@@ -55,6 +57,8 @@ def rank(options: RankOptions) -> None:
         SystemsFailedError: If some systems failed; the runs of the others are written.
     """
     check_tag(options.tag_prefix)
+    if os.path.realpath(options.output_dir) in map(os.path.realpath, options.inputs):
+        raise UsageError(f"{options.output_dir}: the input; choose another --output")
     with (
         open_engine(options) as engine,
         open_session(options, options.cache_dir, options.output_dir, engine) as session,

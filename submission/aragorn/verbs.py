@@ -187,6 +187,9 @@ class CheckOptions(CheckpointOptions, InputOptions):
         action="extend",
         nargs="+",
     )
+    tira_only: bool = option(
+        False, help="report rules of runs that are stricter than TIRA's as notes, not as errors"
+    )
     no_checkpoints: bool = option(
         False, help="do not load the checkpoints, which takes most of the time"
     )

@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 
 import pytest
 
+from aragorn.io.document_store import create_database
+from aragorn.storage.atomic_files import build_unwritable_error
 from aragorn.storage.recorded_files import open_run_directory
 from tests.conftest import read_files
 from tests.contract.input_files import DEEP, touche, write_files
@@ -185,6 +188,29 @@ def test_full_disk_leaves_no_partial_run(rank, small_disk):
     assert (code, "No space left" in text) == (5, True)
     assert {name for name in read_files(disk) if name.startswith(".")} == set()
     assert all(content.endswith(b"\n") for content in read_files(disk).values())
+
+
+def test_limit_of_file_sizes_is_named(tmp_path):
+    def write():
+        with create_database(tmp_path / "db") as database:
+            database.execute("create table texts (text)")
+            database.execute("insert into texts values (?)", ["x" * 10_000])
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as info:
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    message = "(File too large); raise the limit of file sizes (ulimit -f) or choose another"
+    assert message in str(build_unwritable_error(tmp_path, info.value))
+
+
+def test_output_that_is_the_input_is_refused(rank, tmp_path):
+    code, text = rank("-o", str(tmp_path / "input"))
+    assert (code, "input: the input; choose another --output" in text) == (2, True)
+    assert not list((tmp_path / "input").glob("aragorn-*"))
 
 
 def test_full_cache_is_resumed(rank, output, tmp_path, small_disk):

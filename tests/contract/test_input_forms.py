@@ -119,6 +119,10 @@ REFUSED = {
     "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*."),
     "nested": (packed({"y.zip": ""}), f"x.zip/y.zip: zip archive in a zip archive; {UNPACK}"),
     "path out of archive": (packed({"../x": ""}), "x.zip/../x: path that leads out of the archive"),
+    "both slashes": (
+        packed({"a/idebate.json": CORPUS, "a\\idebate.json": CORPUS}),
+        r"x.zip: a/idebate.json and a\idebate.json are the same path; remove one of them",
+    ),
     "absolute path": (packed({"/args-me.json": CORPUS}), "args-me.json: path that leads out of"),
     "two corpora": (packed(TWO_CORPORA), "x.zip/2/idebate.json: second corpus of the"),
     "two formats": (

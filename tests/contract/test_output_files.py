@@ -5,6 +5,7 @@ import json
 import pytest
 
 from aragorn_training.__main__ import main as training
+from aragorn_training.studies.similarity import Options
 from tests.conftest import format_run_lines, make_argument
 from tests.contract.input_files import touche, write_files
 
@@ -64,6 +65,33 @@ def test_only_files_of_the_command_are_replaced(command, work, run, monkeypatch)
     code, text = run(command)
     assert (code, f"{linked_name}: a symbolic link, through which" in text) == (5, True)
     assert (work / "victim").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("evaluate", "per_topic.csv"), ("compare", "moves.csv"), ("overlap", "spearman-topics.csv")],
+)
+def test_no_file_is_written_if_one_is_refused(command, name, work, run):
+    (work / "out" / name).write_text("theirs")
+    code, text = run(command)
+    assert (code, f"{name}: a file of another program; move it away" in text) == (5, True)
+    assert [file.name for file in (work / "out").iterdir()] == [name]
+
+
+def test_table_of_another_study_is_refused_before_the_computation(work, call, monkeypatch):
+    def fail(options: Options):
+        raise AssertionError
+
+    monkeypatch.setattr("aragorn_training.studies.similarity.run", fail)
+    arguments = ["study", "similarity", "-i", "in", "--work-dir", "w", "-o", "out/table.csv"]
+    table = work / "out" / "table.csv"
+    table.write_text("item,row,measure\n")
+    code, text = call(*arguments, program=training)
+    assert (code, "table.csv: a file of another program; move it" in text) == (5, True)
+    assert table.read_text() == "item,row,measure\n"
+    table.write_text("term,similarity,conclusions,related\n")
+    with pytest.raises(AssertionError):
+        call(*arguments, program=training)
 
 
 def test_picture_without_its_table_is_not_replaced(work, run):

@@ -125,6 +125,7 @@ INPUTS = {
 }  # fmt: skip
 
 SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
+ADD = "add Q0 after the qid, rank and score after the docno, and a tag"
 RUNS = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
@@ -141,8 +142,8 @@ RUNS = {  # run to re-rank; part of the message
     "program": (b"\x7fELF\2\1\1\0\xff", "has null characters and thus is no text file; use a text file, or unpack"),
     "UTF-16": ("1 Q0 a1 1 3 x\n".encode("utf-16"), "not UTF-8 at byte 0; convert it to UTF-8"),
     "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
-    "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS}\n"),
-    "three fields": ("q1 0 d1\n", f"line 1: 3 fields; {SIX_FIELDS}\n"),
+    "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS}; {ADD}"),
+    "three fields": ("q1 0 d1\n", f"line 1: 3 fields; {SIX_FIELDS}; {ADD}"),
     "CSV with spaces": ("1, Q0, a1, 1, 2.5, t\n", "line 1: invalid rank '1,'; expected an integer of at"),
     "CSV of two columns": ("1,a1\n", f"line 1: 1 field; {SIX_FIELDS}; this is CSV"),
     "CSV of semicolons": ("1;Q0;a1;1;2.5;t\n", f"line 1: 1 field; {SIX_FIELDS}; this is CSV"),

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from aragorn.storage.atomic_files import sha256_file
 from aragorn_training.__main__ import main as training
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from aragorn_training.formatting import format_value
+from aragorn_training.report.runs import name_directories
 from tests.browser import CHARTS_ARE_DRAWN, find_browser, open_browser
 from tests.conftest import ParsedPage, copy_with_topics, format_run_lines
 
@@ -163,7 +165,7 @@ def test_report_compares_with_primary_run_and_lists_fits(copy):
     shutil.copy(copy / "out" / "aragorn-tfr_bert.txt", copy / "others" / "elrond-tfr_bert.txt")
     assert report(copy, "selected", "others") == 0
     fitted = re.findall(r"are optimistic\): ([\w, -]+)\.", read_report(copy, "selected"))
-    assert fitted == ["tfr_bert, elrond-tfr_bert"]
+    assert fitted == ["aragorn-tfr_bert, elrond-tfr_bert"]
 
 
 def read_chart_rows(html, name):
@@ -228,14 +230,50 @@ def test_report_of_two_teams_with_gzipped_runs(copy, capsys):
     (copy / "others").mkdir()
     shutil.copy(copy / "out" / "aragorn-gru.txt", copy / "others" / "elrond-bm25.txt")
     assert report(copy, "selected", "others") == 0
-    rows = find_rows(read_report(copy, "selected"), "By nDCG@5-touche")
+    html = read_report(copy, "selected")
     single = find_rows(read_report(copy), "By nDCG@5-touche")
-    cells = {name: row[0].strip("▲▼") for name, row in rows.items()}
-    expected = {"bm25": single["bm25"][0], "elrond-bm25": single["gru"][0]}
-    assert cells == {name: cell.strip("▲▼") for name, cell in expected.items()}
-    shutil.copy(copy / "out" / "aragorn-bm25.txt", copy / "others")
+    cells = {name: row[0] for name, row in find_rows(html, "By nDCG@5-touche").items()}
+    expected = {"aragorn-bm25": single["bm25"][0], "elrond-bm25": single["gru"][0]}
+    assert {name: cell.strip("▲▼") for name, cell in cells.items()} == {
+        name: cell.strip("▲▼") for name, cell in expected.items()
+    }
+    for name, column in (("topics", "system"), ("similarity", "other"), ("recall", "system")):
+        assert {row[column] for row in read_chart_rows(html, name)} == {*expected}
+    assert read_chart_rows(html, "candidates")[0]["found"] == "by aragorn-bm25"
+    assert (
+        {*find_rows(html, 'id="t1"')} == {*re.findall('data-system="(.*?)"', html)} == {*expected}
+    )
+
+
+def test_report_of_two_directories_of_a_team_names_them(copy, capsys):
+    select_runs(copy, "bm25", "gru")
+    (copy / "others").mkdir()
+    shutil.copy(copy / "out" / "aragorn-gru.txt", copy / "others" / "aragorn-bm25.txt")
+    assert report(copy, "selected", "others") == 0
+    html = read_report(copy, "selected")
+    assert "<h1>Report on selected, others</h1>" in html
+    rows = find_rows(html, "By nDCG@5-touche")
+    assert {*rows} == {"selected/bm25", "selected/gru", "others/bm25"}
+    assert rows["others/bm25"] == rows["selected/gru"]
+    assert read_chart_rows(html, "candidates")[0]["found"] == "by selected/bm25"
+    flags = [*build_path_flags(copy), "--qrels", str(copy / "qrels"), "--baseline", "others/bm25"]
+    runs = [str(copy / name) for name in ("selected", "others")]
+    assert training(["report", *runs, *flags]) == 0
+    assert "worse than others/bm25" in read_report(copy, "selected")
+    source = copy / "others" / "aragorn-bm25.txt"
+    (copy / "others" / "aragorn-bm25.txt.gz").write_bytes(gzip.compress(source.read_bytes()))
     assert report(copy, "selected", "others") == 3
-    assert "second run of bm25 with topic 1; keep one of them" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "aragorn-bm25.txt.gz: second run of others/bm25; keep one of them" in error
+
+
+def test_directories_are_named_by_the_ends_of_their_paths(tmp_path):
+    def name(*names):
+        return [*name_directories([tmp_path / part for part in names]).values()]
+
+    assert name("a/runs") == ["runs"]
+    assert name("a/runs", "b/runs") == ["a/runs", "b/runs"]
+    assert name("runs", "runs/old") == ["runs", "runs/old"]
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +336,7 @@ def test_report_of_runs_of_a_larger_corpus(copy, capsys, caplog):
     assert "elrond-KRun.txt: dropped 60 of" in caplog.text
     for caption in ("By nDCG@5-touche", "Table of recall"):
         rows = find_rows(read_report(copy, "selected"), caption)
-        assert rows["elrond-KRun"] == rows["bm25"]
+        assert rows["elrond-KRun"] == rows["aragorn-bm25"]
 
 
 @pytest.fixture(scope="module")
@@ -323,6 +361,29 @@ def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
     assert opened.evaluate("document.documentElement.scrollWidth") == width
     assert opened.evaluate("document.querySelector('.scroll').scrollWidth") <= width
     assert opened.problems == []
+
+
+def test_names_in_heat_maps_of_a_narrow_page_are_complete_and_apart(browser, report_dir, tmp_path):
+    names = [f"run{number:02d}_with_a_long_name" for number in range(1, 25)]
+    for name in names:
+        shutil.copy(report_dir / "out" / "aragorn-gru.txt", tmp_path / f"aragorn-{name}.txt")
+    flags = ["--qrels", str(report_dir / "qrels"), "--baseline", names[0]]
+    assert training(["report", str(tmp_path), *build_path_flags(report_dir), *flags]) == 0
+    browser.open(tmp_path / "report.html", 400)
+    browser.wait(CHARTS_ARE_DRAWN)
+    for chart, expected_numbers in {"heat-map": [], "jaccard": range(1, 25)}.items():
+        axes = f"[...document.querySelectorAll('#{chart} .role-axis-label')]"
+        visible = "[...axis.children].filter(label => label.getAttribute('opacity') != 0)"
+        boxes = "(({x, y, width, height}) => [x, y, x + width, y + height])"
+        measure = f"label => [label.textContent, {boxes}(label.getBoundingClientRect())]"
+        columns, rows = browser.evaluate(f"{axes}.map(axis => {visible}.map({measure}))")
+        assert {re.sub(r"^[0-9]+ ", "", text) for text, _ in rows} == {*names}
+        numbers = [int(text.split()[0]) for text, _ in rows if " " in text]
+        assert sorted(numbers) == [*expected_numbers]
+        assert all(text.isdigit() for text, _ in columns)
+        for labels, axis in ((columns, 0), (rows, 1)):
+            spans = sorted((box[axis], box[axis + 2]) for _, box in labels)
+            assert all(end <= start + 1 for (_, end), (start, _) in pairwise(spans))
 
 
 @pytest.mark.parametrize("path", ["out", "old"])

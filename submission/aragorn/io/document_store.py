@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
+import resource
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -203,9 +205,12 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
             yield database
             database.commit()
     except sqlite3.Error as error:
-        raise OSError(
-            errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO, str(error)
-        ) from None
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, str(error)) from None
+        limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if error.sqlite_errorcode == sqlite3.SQLITE_IOERR_WRITE and limit != resource.RLIM_INFINITY:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG)) from None
+        raise OSError(errno.EIO, str(error)) from None
 
 
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -123,6 +123,8 @@ def read_run_rows(file: Path, on_error: OnError | None = None) -> Iterator[RunRo
             hint = recognise_format(line)
             if len(fields) == 4 and parse_float(fields[3]) is not None:
                 hint = "; these are judgments, not a run"
+            elif len(fields) < 6 and not hint:
+                hint = "; add Q0 after the qid, rank and score after the docno, and a tag"
             handle(RunError(file, line_number, FIELD_COUNT, problem, f"{fix}{hint}"))
             continue
         qid, _, docno, rank_text, score_text, _ = fields

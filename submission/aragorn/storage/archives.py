@@ -50,9 +50,13 @@ def list_members(archive: Path) -> list[Path]:
     with _as_input_errors(archive), ZipFile(archive) as zip_file:
         members = [(_get_name(info), info) for info in zip_file.infolist()]
     files = []
+    originals: dict[str, str] = {}
     for name, info in members:
         if name.endswith("/") or Path(name).name.startswith("."):
             continue
+        if (original := originals.setdefault(name, info.filename)) != info.filename:
+            reason = f"{original} and {info.filename} are the same path"
+            raise InputError(archive, "", reason, "remove one of them from the archive")
         if fault := _describe_fault(name, info):
             raise InputError(f"{archive}/{abbreviate(name)}: {fault}")
         files.append(archive / name)

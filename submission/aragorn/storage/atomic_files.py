@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -44,6 +44,8 @@ def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputE
 
 def build_unwritable_error(path: Path, error: OSError) -> OutputError:
     fix = "free disk space or choose" if error.errno in SPACE_ERRORS else "choose"
+    if error.errno == errno.EFBIG:
+        fix = "raise the limit of file sizes (ulimit -f) or choose"
     return OutputError(
         f"{error.filename2 or path}: cannot be written ({error.strerror or error}); {fix} another "
         "directory"
@@ -68,17 +70,35 @@ def write_atomic(file: Path, content: str | bytes, pattern: bytes) -> None:
             os.set_blocking(descriptor, True)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
-        elif cause := _describe_owner(file, pattern):
-            raise OutputError(f"{file}: {cause}; move it away or choose another path")
         else:
+            check_replaceable(file, pattern)
             _replace_file(file, data)
     except OSError as error:
         raise build_unwritable_error(file, error) from None
 
 
+def write_all_atomic(contents: Mapping[Path, tuple[str | bytes, bytes]]) -> None:
+    """Write files, each with its content and pattern, as `write_atomic` does, or none of them if one
+    cannot be replaced."""
+    for file, (_, pattern) in contents.items():
+        check_replaceable(file, pattern)
+    for file, (content, pattern) in contents.items():
+        write_atomic(file, content, pattern)
+
+
+def check_replaceable(file: Path, pattern: bytes) -> None:
+    """Raise OutputError if a file may be the user's, see `write_atomic`."""
+    try:
+        cause = _describe_owner(file, pattern)
+    except OSError as error:
+        raise build_unwritable_error(file, error) from None
+    if cause:
+        raise OutputError(f"{file}: {cause}; move it away or choose another path")
+
+
 def _describe_owner(file: Path, pattern: bytes) -> str:
     """Describe why a file may be the user's, see `write_atomic`; "" if it can be replaced."""
-    if not os.path.lexists(file):
+    if not os.path.lexists(file) or file.is_fifo() or file.is_char_device():
         return ""
     if file.is_symlink():
         return "a symbolic link, through which nothing is written"

@@ -139,6 +139,25 @@ def test_each_check_is_reported_in_order(make_input, checkpoints, tmp_path, caps
     assert main(["check", *path_flags, *runs]) == 4  # the exit code of the first error
 
 
+def test_stricter_rules_are_notes_with_tira_only(make_input, tmp_path, capsys):
+    directory = make_input([(qid, "zoos") for qid in "123"], [*map(make_argument, ("a1", "a2"))])
+    run = tmp_path / "run.txt"
+    run.write_text(format_run_lines(dict.fromkeys("123", ("a1", "a2"))).replace("Q0", "0"))
+    command = ["check", "-i", str(directory), "--no-checkpoints", "--run", str(run)]
+    message = f"{run}: stricter than TIRA: second field is not Q0 in 6 lines"
+    assert main(command) == 3
+    assert f"ERROR  {message}" in capsys.readouterr().out
+    assert main([*command, "--tira-only"]) == 0
+    out = capsys.readouterr().out
+    assert f"NOTE   {message}" in out
+    assert out.endswith(f"OK     {run}\n")
+    run.write_text("".join(run.read_text().splitlines(keepends=True)[:4]))  # rejected by TIRA
+    assert main([*command, "--tira-only"]) == 3
+    out = capsys.readouterr().out
+    assert f"NOTE   {run}: 2 TIRA errors, 0 errors of stricter checks" in out
+    assert out.count("ERROR") == 2
+
+
 INVALID = [make_argument("a1"), make_argument("a1", "Other"), make_argument("a b"), {"id": "a3", "premises": []},
           {**make_argument("a4"), "premises": 3}]  # fmt: skip
 VALID = {"conclusion": "Zoos", "id": "a", "argument": PREMISE}

@@ -1,10 +1,13 @@
 """Tests of the training command line: subcommands, measures and conflicting arguments."""
 
 import json
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
@@ -13,6 +16,7 @@ from aragorn_training import options
 from aragorn_training.__main__ import main
 from aragorn_training.commands import STUDIES
 from aragorn_training.data.word_vectors import check_vectors
+from aragorn_training.report.published import RESULTS
 from tests.conftest import assert_runs, make_argument
 from tests.contract.input_files import write_files
 
@@ -25,6 +29,15 @@ def test_missing_package_is_named():
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
     message = f"numpy is not installed in {sys.executable}; activate the environment with `"
     assert message in process.stderr
+
+
+def find_shipped_tables(module):
+    """Return the tables of training/results that a study has written, without its further ones."""
+    name = import_module(f"aragorn_training.studies.{module}").FILE.removesuffix(".csv")
+    pattern = re.sub("[{].*?[}]", "*", name)
+    files = RESULTS.glob(f"{pattern}.csv") if name else ()
+    others = ("augmented_sbert_students.csv", "augmented_sbert_sweeps.csv", "trials_means.csv")
+    return [file for file in files if file.name == f"{name}.csv" or file.name not in others]
 
 
 def run_until_exit(command, code, capsys):
@@ -56,6 +69,15 @@ def test_the_command_for_missing_vectors_is_complete(tmp_path):
     message = "prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"
     with pytest.raises(InputError, match=message):
         check_vectors(tmp_path, Path("work"), "word2vec", 100)
+
+
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [(module, file) for module in STUDIES for file in find_shipped_tables(module)],
+)
+def test_first_columns_are_those_of_the_shipped_tables(module, file):
+    columns = import_module(f"aragorn_training.studies.{module}").FIRST_COLUMNS
+    assert [*pd.read_csv(file, nrows=0).columns[:3]] == [*columns]
 
 
 @pytest.mark.parametrize("name", [name.replace("_", "-") for name in STUDIES])

@@ -41,19 +41,31 @@ RUN_HELP = "TREC run file, or directory with run.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(OrderOptions, NamedQrelsOptions):
+class CollectionOptions:
+    """Collection that limits an evaluation."""
+
+    collection: Path | None = option(
+        None,
+        metavar="INPUT",
+        help="input whose collection limits the evaluation: judgments of documents that INPUT lacks "
+        "are dropped, and from runs those that systems do not retrieve from INPUT",
+    )
+
+    def read_docnos(self) -> tuple[set[str] | None, set[str] | None]:
+        """Return the docnos whose judgments count, and those that systems retrieve; None: all."""
+        from aragorn_training.evaluation.overlap import read_collection
+
+        return read_collection(self.collection) if self.collection else (None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(OrderOptions, CollectionOptions, NamedQrelsOptions):
     """Options of `evaluate`."""
 
     runs: tuple[NamedPath, ...] = argument(
         type=parse_named_path,
         metavar="[NAME=]RUN",
         help=f"{RUN_HELP}; NAME labels its results (default: file name without .txt, .gz etc.)",
-    )
-    collection: Path | None = option(
-        None,
-        metavar="INPUT",
-        help="input whose collection limits the evaluation: judgments of documents that INPUT lacks "
-        "are dropped, and from runs those that systems do not retrieve from INPUT",
     )
     exclude_ids: Path | None = option(
         None,
@@ -81,7 +93,7 @@ class EvaluateOptions(OrderOptions, NamedQrelsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(OrderOptions):
+class CompareOptions(OrderOptions, CollectionOptions):
     """Options of `compare`."""
 
     first: NamedPath = argument(
@@ -149,7 +161,6 @@ class NoOptions:
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate TREC runs against qrels, with confidence intervals and tests."""
     from aragorn.io.qrels import read_qrels
-    from aragorn.io.runs import read_run
     from aragorn_training.evaluation import tables
     from aragorn_training.evaluation.evaluate import (
         ALL_MEASURES,
@@ -161,21 +172,19 @@ def evaluate(options: EvaluateOptions) -> None:
         compute_overlap,
         exclude_documents,
         format_overlaps,
-        read_collection,
         read_docnos,
-        restrict_run,
+        read_restricted_run,
     )
 
     shown = [parse_measure(name) for name in options.measures] or [*COMPACT_MEASURES]
     qrels_files = index_files_by_name(options.qrels, "qrels")
     run_files = index_files_by_name(options.runs, "run")
-    docnos, retrievable = (
-        read_collection(options.collection) if options.collection else (None, None)
-    )
+    docnos, retrievable = options.read_docnos()
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
-    runs = {name: read_run(file, options.order) for name, file in run_files.items()}
-    if retrievable:
-        runs = {name: restrict_run(run, retrievable, run_files[name]) for name, run in runs.items()}
+    runs = {
+        name: read_restricted_run(file, options.order, retrievable)
+        for name, file in run_files.items()
+    }
     if options.exclude_ids:
         excluded = read_docnos(options.exclude_ids)
         for tables_by_name in (qrels_by_name, runs):
@@ -231,7 +240,8 @@ def compare(options: CompareOptions) -> None:
     if not options.system:
         if options.qrels or options.output:
             raise UsageError("compare: --qrels and -o are for two runs; add --system NAME")
-        lines = compare_directories(runs_a, runs_b, names, options.order)
+        _, retrievable = options.read_docnos()
+        lines = compare_directories(runs_a, runs_b, names, options.order, retrievable)
         return print("\n".join(map(escape_unprintable, lines)))
     for name, runs in zip(names, (runs_a, runs_b), strict=True):
         if options.system not in runs:
@@ -243,25 +253,25 @@ def _compare_in_detail(
     file_a: Path, file_b: Path, names: tuple[str, str], options: CompareOptions
 ) -> None:
     from aragorn.io.qrels import read_qrels
-    from aragorn.io.runs import read_run
-    from aragorn.storage.atomic_files import create_directory
     from aragorn_training.evaluation.comparison import (
         compare_measures,
         compare_rankings,
         evaluate_common_topics,
     )
     from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
-    from aragorn_training.evaluation.overlap import compute_overlap
-    from aragorn_training.evaluation.tables import write_csv
+    from aragorn_training.evaluation.overlap import compute_overlap, read_restricted_run
+    from aragorn_training.evaluation.tables import write_csvs
     from aragorn_training.formatting import DASH
 
-    first = read_run(file_a, options.order)
-    second = read_run(file_b, options.order)
+    docnos, retrievable = options.read_docnos()
+    first, second = (
+        read_restricted_run(file, options.order, retrievable) for file in (file_a, file_b)
+    )
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
     text = comparison.format_summary()
     if options.qrels:
-        qrels = read_qrels(options.qrels)
+        qrels = read_qrels(options.qrels, docnos)
         for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):
             shared_rows = run[run["qid"].isin(comparison.topics.index)]
             compute_overlap(shared_rows, qrels, (name, options.qrels.name), (file, options.qrels))
@@ -278,9 +288,7 @@ def _compare_in_detail(
         measures = tables["measures"].to_string(float_format="{:z.4f}".format, na_rep=DASH)
         text += f"\n\n{measures}\n\n{COMPARISON_LEGEND.format(*names)}"
     if options.output:
-        create_directory(options.output)
-        for name, table in tables.items():
-            write_csv(options.output / f"{name}.csv", table, 6, index=True)
+        write_csvs(options.output, tables)
     print("\n".join(map(escape_unprintable, text.split("\n"))))
 
 

@@ -2,7 +2,7 @@
 measures."""
 
 import filecmp
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import pandas as pd
 
 from aragorn.errors import InputError, abbreviate_list, escape_name, pluralise
 from aragorn.io import Order
-from aragorn.io.runs import find_run, list_other_runs, read_run
+from aragorn.io.runs import find_run, list_other_runs
 from aragorn_training.evaluation.evaluate import evaluate_run
-from aragorn_training.evaluation.overlap import raise_no_common_topic
+from aragorn_training.evaluation.overlap import raise_no_common_topic, read_restricted_run
 from aragorn_training.evaluation.significance import (
     TOLERANCE,
     bootstrap_means,
@@ -155,9 +155,14 @@ def find_runs(directory: Path) -> dict[str, Path]:
 
 
 def compare_directories(
-    first: Mapping[str, Path], second: Mapping[str, Path], names: tuple[str, str], order: Order
+    first: Mapping[str, Path],
+    second: Mapping[str, Path],
+    names: tuple[str, str],
+    order: Order,
+    docnos: Set[str] | None,
 ) -> Iterator[str]:
-    """Compare the runs of two directories by system, see `find_runs`; yield a line per system."""
+    """Compare the runs of two directories by system, see `find_runs`, without documents outside a
+    collection (None: any); yield a line per system."""
     systems = sorted({*first, *second})
     width = max(map(len, systems), default=0)
     for system in systems:
@@ -168,7 +173,9 @@ def compare_directories(
         elif filecmp.cmp(first[system], second[system], shallow=False):
             text = "equal bytes"
         else:
-            run_a, run_b = (read_run(runs[system], order) for runs in (first, second))
+            run_a, run_b = (
+                read_restricted_run(runs[system], order, docnos) for runs in (first, second)
+            )
             if run_a.merge(run_b, on=KEYS).empty:
                 text = "no document in common"
             else:

@@ -14,11 +14,12 @@ from aragorn.errors import (
     abbreviate_list,
     pluralise,
 )
+from aragorn.io import Order
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.files import ID_RULE, is_invalid_id, quote_id
 from aragorn.io.formats import describe_text
-from aragorn.io.runs import suggest_normalisation
+from aragorn.io.runs import read_run, suggest_normalisation
 from aragorn.io.touche import sort_topics
 from aragorn.io.trec import read_trec_lines
 from aragorn_training.evaluation.evaluate import TOUCHE_DEPTH, get_evaluated_topics
@@ -205,6 +206,12 @@ def list_docnos(dataset: Dataset) -> tuple[set[str], set[str]]:
     collection = select_collection(dataset.documents, dataset.min_premise_words)
     validate_collection(collection, len(dataset.documents), dataset.min_premise_words)
     return set(dataset.documents["docno"]), set(collection["docno"])
+
+
+def read_restricted_run(file: Path, order: Order, docnos: Set[str] | None) -> pd.DataFrame:
+    """Read a run, without documents outside a collection (None: any), see `restrict_run`."""
+    run = read_run(file, order)
+    return run if docnos is None else restrict_run(run, docnos, file)
 
 
 def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:

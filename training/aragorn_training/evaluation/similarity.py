@@ -21,10 +21,10 @@ from aragorn.errors import (
 from aragorn.io import Order
 from aragorn.io.files import select_files
 from aragorn.io.runs import read_run
-from aragorn.storage.atomic_files import create_directory, write_atomic
+from aragorn.storage.atomic_files import create_directory, write_all_atomic
 from aragorn_training.evaluation.overlap import raise_no_common_topic
 from aragorn_training.evaluation.plots import PNG_SIGNATURE, create_figure, render_png
-from aragorn_training.evaluation.tables import write_csv
+from aragorn_training.evaluation.tables import format_csv
 from aragorn_training.formatting import format_value
 
 log = logging.getLogger(__name__)
@@ -88,14 +88,14 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
             message = "%s and %s: %s; check that both are of the same corpus"
             log.warning(message, first, second, cause)
     create_directory(output)
-    for name, heat_map in plot_heat_maps(tables).items():
-        file = output / f"{name}.png"
-        # a picture of that name without the table is the user's
-        write_atomic(
-            file, heat_map, PNG_SIGNATURE if file.with_suffix(".csv").exists() else NO_MATCH
-        )
+    contents: dict[Path, tuple[str | bytes, bytes]] = {}
     for name, table in tables.items():
-        write_csv(output / f"{name}.csv", table.rename_axis("system"), 4, index=True, n_fixed=1)
+        contents[output / f"{name}.csv"] = format_csv(table.rename_axis("system"), 4, n_fixed=1)
+    for name, heat_map in plot_heat_maps(tables).items():
+        # a picture of that name without the table is the user's
+        has_table = (output / f"{name}.csv").exists()
+        contents[output / f"{name}.png"] = heat_map, PNG_SIGNATURE if has_table else NO_MATCH
+    write_all_atomic(contents)
     log.info("Compared %d systems: %s", len(runs), output)
     return tables
 
@@ -201,17 +201,14 @@ def find_system_runs(directory: Path) -> dict[str, Path]:
     return _index_by_name({file: split_name(file)[1] for file in list_runs(directory)})
 
 
-def name_runs(files: Sequence[Path], team: str | None = None) -> dict[Path, str]:
-    """Name runs of `list_runs` by system, and those of other teams than `team` (None: the only team,
-    if all runs are of one) by <team>-<system>."""
-    teams = {split_name(file)[0] for file in files}
-    if team is None and len(teams) == 1:
-        [team] = teams
-    names = {}
-    for file in files:
-        run_team, system = split_name(file)
-        names[file] = system if run_team == team else f"{run_team}-{system}"
-    return names
+def name_runs(files: Sequence[Path]) -> dict[Path, str]:
+    """Name runs of `list_runs` by system, or by <team>-<system> if they are of several teams."""
+    parts = {file: split_name(file) for file in files}
+    is_one_team = len({team for team, _ in parts.values()}) == 1
+    return {
+        file: system if is_one_team else f"{team}-{system}"
+        for file, (team, system) in parts.items()
+    }
 
 
 def split_name(file: Path) -> tuple[str, str]:

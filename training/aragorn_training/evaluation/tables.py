@@ -10,7 +10,12 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError, UsageError, pluralise, suggest
-from aragorn.storage.atomic_files import create_directory, read_regular, write_atomic
+from aragorn.storage.atomic_files import (
+    create_directory,
+    read_regular,
+    write_all_atomic,
+    write_atomic,
+)
 from aragorn_training.evaluation.overlap import Overlap
 from aragorn_training.evaluation.significance import (
     ALPHA,
@@ -90,11 +95,8 @@ def write_tables(
 ) -> None:
     """Write means.csv, per_topic.csv and, unless it is None, significance.csv to a directory, in
     which no significance.csv of other runs remains."""
-    create_directory(output)
     tables = {"means": means, "per_topic": tabulate_topics(values), "significance": significance}
-    for name, table in tables.items():
-        if table is not None:
-            write_csv(output / f"{name}.csv", table, 6, index=True)
+    write_csvs(output, {name: table for name, table in tables.items() if table is not None})
     file = output / "significance.csv"
     if significance is None and file.is_file() and file.read_bytes().startswith(SIGNIFICANCE_START):
         file.unlink()  # the tests of other runs
@@ -193,19 +195,32 @@ def _render(cells: pd.DataFrame, format_name: str) -> str:
     return str(cells.to_string())
 
 
-def write_csv(
-    file: Path, table: pd.DataFrame, digits: int, *, index: bool = False, n_fixed: int = 3
-) -> None:
-    """Write a table, or also its index, as CSV with `digits` decimals, see `write_csv_text`."""
+def write_csvs(directory: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Write tables with their indexes to a directory as NAME.csv; raise OutputError, before the first
+    is written, if one cannot be."""
+    create_directory(directory)
+    write_all_atomic(
+        {directory / f"{name}.csv": format_csv(table, 6) for name, table in tables.items()}
+    )
+
+
+def write_csv(file: Path, table: pd.DataFrame, digits: int) -> None:
+    """Write a table without its index as CSV with `digits` decimals, see `format_csv`."""
+    write_atomic(file, *format_csv(table, digits, index=False))
+
+
+def format_csv(
+    table: pd.DataFrame, digits: int, *, index: bool = True, n_fixed: int = 3
+) -> tuple[str, bytes]:
+    """Format a table as CSV with `digits` decimals; also return the pattern of the files of its kind,
+    which have the same first `n_fixed` columns."""
     text = table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n")
-    write_csv_text(file, text, n_fixed)
+    return text, build_csv_pattern(text.partition("\n")[0].split(",")[:n_fixed])
 
 
-def write_csv_text(file: Path, text: str, n_fixed: int = 3) -> None:
-    """Write a CSV file; raise OutputError if a file exists whose first `n_fixed` columns, those that
-    all tables of this kind have, have other names."""
-    columns = text.partition("\n")[0].split(",")[:n_fixed]
-    write_atomic(file, text, re.escape(",".join(columns).encode()) + rb"[,\r\n]")
+def build_csv_pattern(columns: Sequence[str]) -> bytes:
+    """Return a pattern of the start of CSV files with these first columns."""
+    return re.escape(",".join(columns).encode()) + rb"[,\r\n]"
 
 
 def read_previous_rows(file: Path, column: str) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 // Specifications of the charts in Vega-Lite, of the data that the report embeds.
 const ROW_HEIGHT = 17; // pixels
-const isNarrow = innerWidth < 600;
+const LABEL_WIDTH = 180; // pixels beside a heat map of systems
+const MIN_STEP = 12; // pixels of a column that has a name
 const COLOURS = ["#0b4f8a", "#d1702b", "#2f8f5b", "#8b4fa3", "#b3261e", "#6b7280"];
 const DASHES = [[1, 0], [6, 2], [2, 2]];
 const SHARE = { domain: [0, 1], scheme: "yellowgreenblue" };
@@ -15,17 +16,22 @@ function draw(values, height, mark, encoding, settings = {}) {
   return { data: { values }, width: "container", height, mark, encoding, config, ...settings };
 }
 
-// `value` of rows as colours, with tooltips of further values
-function drawHeatMap(rows, row, systems, sort, scale, tooltip, settings) {
-  const labels = { orient: "top", labelAngle: -90, labelOverlap: false, labelLimit: 200, labelFontSize: isNarrow ? 8 : 10 };
+// `value` of rows as colours, with tooltips; where names of columns would collide, row numbers stand for them
+function drawHeatMap(rows, x, y, tooltip, scale, width, settings) {
+  const [columns, lines] = [x, y].map(axis => distinct(rows, axis.field).length);
+  const isNumbered = x.field === "system" && (width - LABEL_WIDTH) / columns < MIN_STEP;
+  const labelExpr = "indexof(domain('y'), datum.value) + 1 + ' ' + datum.value";
+  const labels = isNumbered
+    ? { labelExpr: "indexof(domain('x'), datum.value) + 1", labelOverlap: "greedy" }
+    : { labelOverlap: x.field === "system" ? false : "greedy", labelLimit: 200 };
   const encoding = {
-    x: nominal("system", { sort: systems, axis: labels }),
-    y: nominal(row, { sort, axis: { labelLimit: isNarrow ? 110 : 320 } }),
+    x: nominal(x.field, { sort: x.sort, axis: { orient: "top", labelAngle: -90, ...labels } }),
+    y: nominal(y.field, { sort: y.sort, axis: { labelLimit: 400, ...(isNumbered && { labelExpr }) } }),
     color: quantitative("value", { scale, title: null, legend: { direction: "horizontal", gradientLength: 160 } }),
-    tooltip: [nominal(row, { title: row }), nominal("system", { title: "system" }), ...tooltip],
+    tooltip,
   };
   const mark = { type: "rect", stroke: "white", invalid: null, cursor: "pointer" };
-  return draw(rows, ROW_HEIGHT * distinct(rows, row).length, mark, encoding, settings);
+  return draw(rows, ROW_HEIGHT * lines, mark, encoding, settings);
 }
 
 // names of a field by colour and another channel, with a legend that selects
@@ -40,22 +46,29 @@ function drawCategories(rows, height, mark, field, channel, range, encoding) {
   }, { params: [{ name: "chosen", bind: "legend", select: { type: "point", fields: [field] } }] });
 }
 
-function drawTopics({ topics, systems, measure }) {
+function drawTopics({ topics, systems, measure }, width) {
   const qrels = distinct(topics, "qrels");
   const bind = qrels.length > 1 ? { input: "select", options: qrels, name: "Judgments: " } : undefined;
   const hardestFirst = { field: "value", op: "mean", order: "ascending" };
   const difference = quantitative("difference", { format: "+.3f", title: "against the baseline" });
-  const tooltip = [quantitative("value", { format: ".3f", title: measure }), difference];
-  return drawHeatMap(topics, "topic", systems, hardestFirst, SHARE, tooltip, {
+  const values = [quantitative("value", { format: ".3f", title: measure }), difference];
+  const tooltip = [nominal("topic", { title: "topic" }), nominal("system", { title: "system" }), ...values];
+  const bySystem = { field: "system", sort: systems };
+  const axes = width < 600
+    ? [{ field: "qid", sort: hardestFirst }, bySystem]
+    : [bySystem, { field: "topic", sort: hardestFirst }];
+  return drawHeatMap(topics, ...axes, tooltip, SHARE, width, {
     params: [{ name: "judgments", value: qrels[0], bind }],
     transform: [{ filter: "datum.qrels === judgments" }],
   });
 }
 
-function drawSimilarity({ similarity, clustered }, field, scale) {
+function drawSimilarity({ similarity, clustered }, field, scale, width) {
   const rows = similarity.map(row => ({ ...row, value: row[field] }));
-  const tooltip = [quantitative("value", { format: ".2f", title: field })];
-  return drawHeatMap(rows, "other", clustered, clustered, scale, tooltip, { title: field });
+  const values = [quantitative("value", { format: ".2f", title: field })];
+  const tooltip = [nominal("other", { title: "other" }), nominal("system", { title: "system" }), ...values];
+  const axes = ["system", "other"].map(name => ({ field: name, sort: clustered }));
+  return drawHeatMap(rows, ...axes, tooltip, scale, width, { title: field });
 }
 
 function drawRecall({ recall, systems }) {
@@ -91,7 +104,7 @@ const CHARTS = {
   "heat-map": drawTopics,
   recall: drawRecall,
   candidates: drawCandidates,
-  jaccard: data => drawSimilarity(data, "Jaccard index", SHARE),
-  spearman: data => drawSimilarity(data, "Spearman correlation", CORRELATION),
+  jaccard: (data, width) => drawSimilarity(data, "Jaccard index", SHARE, width),
+  spearman: (data, width) => drawSimilarity(data, "Spearman correlation", CORRELATION, width),
   "learning-curves": drawLearningCurves,
 };

@@ -60,7 +60,7 @@ for (const topic of document.querySelectorAll("details.topic")) {
 }
 const actions = { export: true, source: false, compiled: false, editor: false };
 for (const chart of document.querySelectorAll(".chart")) {
-  const { view } = await vegaEmbed(chart, CHARTS[chart.id](data), { renderer: "svg", actions });
+  const { view } = await vegaEmbed(chart, CHARTS[chart.id](data, chart.clientWidth), { renderer: "svg", actions });
   view.addEventListener("click", (event, item) => {
     if (!item?.datum?.number) return;
     const topic = document.getElementById(`t${item.datum.number}`);

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -13,7 +12,7 @@ import pandas as pd
 import vl_convert
 from markupsafe import Markup
 
-from aragorn.errors import escape_name, pluralise
+from aragorn.errors import pluralise
 from aragorn.io import Order
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
@@ -32,10 +31,9 @@ from aragorn_training.evaluation.overlap import (
     list_docnos,
 )
 from aragorn_training.evaluation.significance import format_sample_size_warning
-from aragorn_training.evaluation.similarity import name_runs, split_name
+from aragorn_training.evaluation.similarity import split_name
 from aragorn_training.formatting import create_environment
 from aragorn_training.report.results import (
-    CANDIDATES,
     SIMILARITIES,
     Evaluation,
     compare_rankings,
@@ -44,7 +42,15 @@ from aragorn_training.report.results import (
     find_fitted,
     read_learning_curves,
 )
-from aragorn_training.report.runs import find_baseline, find_runs, read_runs
+from aragorn_training.report.runs import (
+    find_baseline,
+    find_candidates,
+    find_runs,
+    merge_runs,
+    name_directories,
+    name_systems,
+    read_runs,
+)
 from aragorn_training.report.topics import TOP_K, Topic, describe_topics
 
 log = logging.getLogger(__name__)
@@ -78,11 +84,13 @@ def write_report(
     """
     run_files = find_runs(directories)
     baseline_file = find_baseline(run_files, baseline)
-    names = name_runs(run_files, split_name(baseline_file)[0])
-    baseline = names[baseline_file]
     docnos, retrievable_docnos = list_docnos(dataset)
-    runs = read_runs(names, order, retrievable_docnos)
+    runs_by_file = read_runs(run_files, order, retrievable_docnos)
+    names = name_systems(runs_by_file)
+    baseline = names[baseline_file]
+    runs = merge_runs(runs_by_file, names)
     files = {name: file for file, name in names.items()}
+    candidates = find_candidates(names, baseline_file)
     evaluations = []
     overlaps = []
     for label, qrels_file in qrels_files.items():
@@ -97,12 +105,13 @@ def write_report(
     systems = evaluations[0].sort_systems(list(runs))
     runs = {system: runs[system] for system in systems}
     sections = describe_topics(dataset, runs, evaluations)
+    curves = read_learning_curves([split_name(files[name])[1] for name in systems], checkpoints)
     hashes = [sha256_file(file) for file in qrels_files.values()]
     html = _render(
         dataset,
         systems=systems,
         baseline=baseline,
-        directories=[escape_name(Path(os.path.realpath(path)).name) for path in directories],
+        directories=[*name_directories(directories).values()],
         evaluations=evaluations,
         warning=format_sample_size_warning(evaluations[0].topics.shape[1]),
         fitted=[
@@ -112,7 +121,8 @@ def write_report(
         ],
         overlaps=format_overlaps(overlaps),
         topics=sections,
-        **_collect_data(sections, runs, evaluations, checkpoints),
+        candidates=candidates,
+        **_collect_data(sections, runs, evaluations, candidates, curves),
     )
     write_atomic(output, html, rb"(?s).*<title>Report on ")
     counts = f"{pluralise(len(systems), 'system')}, {pluralise(len(sections), 'topic')}"
@@ -123,7 +133,8 @@ def _collect_data(
     topics: Sequence[Topic],
     runs: Mapping[str, pd.DataFrame],
     evaluations: Sequence[Evaluation],
-    checkpoints: Path,
+    candidates: str | None,
+    curves: pd.DataFrame,
 ) -> dict[str, Any]:
     """Collect the data of the charts, and the tables with the same figures."""
     systems = list(runs)
@@ -137,9 +148,8 @@ def _collect_data(
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
     recall = compute_recall(runs, qrels, evaluations)
     similarity = compare_rankings(runs)
-    curves = read_learning_curves(systems, checkpoints)
-    tables = {"topics": values, "recall": recall, "candidates": count_candidates(runs, qrels)}
-    tables |= {"similarity": similarity, "curves": curves}
+    tables = {"topics": values, "recall": recall, "similarity": similarity, "curves": curves}
+    tables["candidates"] = count_candidates(runs, qrels, candidates)
     data = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
     clustered = list(similarity["system"].unique())
     data |= {"systems": systems, "clustered": clustered, "measure": NDCG}
@@ -177,7 +187,6 @@ def _render(dataset: Dataset, **variables: Any) -> str:
     return environment.get_template("report.html.jinja").render(
         corpus_note=dataset.description,
         headlines=HEADLINE_MEASURES,
-        candidates=CANDIDATES,
         top_k=TOP_K,
         library=Markup(_bundle_library()),
         code=Markup("".join(file.read_text(encoding="utf-8") for file in CODE)),

@@ -25,7 +25,6 @@ from aragorn_training.evaluation.tables import order_best_first
 
 RECALL_DEPTHS = (10, 100, 1000)
 SIMILARITIES = {"jaccard": "Jaccard index", "spearman": "Spearman correlation"}
-CANDIDATES = "bm25"  # system whose run the re-rankers re-rank
 # validation measures of the training tasks, in percent; of a log that has several, the first
 MEASURES = ("MAP@20", "R²", "F1", "Spearman", "both")
 
@@ -113,9 +112,11 @@ def compute_recall(
     return pd.DataFrame(rows, columns=["system", "depth", "recall"])
 
 
-def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> pd.DataFrame:
-    """Count the relevant documents of each topic that the run of CANDIDATES, only others, or none
-    retrieve; or, without that run, any or none: rows `qid found n`."""
+def count_candidates(
+    runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, candidates: str | None
+) -> pd.DataFrame:
+    """Count the relevant documents of each topic that the run `candidates`, only others, or none
+    retrieve; or, if it is None, any or none: rows `qid found n`."""
     relevant = qrels.loc[qrels["rel"] > 0, ["qid", "docno"]]
     pairs = pd.MultiIndex.from_frame(relevant)
     is_retrieved = {
@@ -123,10 +124,10 @@ def count_candidates(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> p
         for system, run in runs.items()
     }
     is_anywhere = np.any([*is_retrieved.values()], axis=0)
-    if CANDIDATES in runs:
-        is_candidate = is_retrieved[CANDIDATES]
+    if candidates:
+        is_candidate = is_retrieved[candidates]
         kinds = {
-            f"by {CANDIDATES}": is_candidate,
+            f"by {candidates}": is_candidate,
             "only by other systems": is_anywhere & ~is_candidate,
         }
     else:

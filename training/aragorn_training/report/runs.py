@@ -1,22 +1,25 @@
 """Find and read the runs of a report."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import pandas as pd
 
-from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, suggest
+from aragorn.errors import InputError, UsageError, abbreviate, abbreviate_list, escape_name, suggest
 from aragorn.io import Order
 from aragorn.io.files import read_text
-from aragorn.io.runs import RUN_FILES, read_run
-from aragorn_training.evaluation.overlap import restrict_run
-from aragorn_training.evaluation.similarity import list_runs, split_name
+from aragorn.io.runs import RUN_FILES
+from aragorn_training.evaluation.overlap import read_restricted_run
+from aragorn_training.evaluation.similarity import list_runs, name_runs, split_name
+
+CANDIDATES = "bm25"  # system whose run the re-rankers re-rank
 
 
 def find_runs(directories: Iterable[Path]) -> list[Path]:
     """Return the runs <team>-<system>.txt of directories, InputError if one has none."""
     files = []
-    for directory in directories:
+    for directory in dict.fromkeys(directories):
         runs = list_runs(directory)
         if not runs:
             names = [file.name for file in [*directory.glob("*.txt"), *directory.glob("*.txt.gz")]]
@@ -31,17 +34,29 @@ def find_runs(directories: Iterable[Path]) -> list[Path]:
 
 
 def find_baseline(files: Sequence[Path], baseline: str | None) -> Path:
-    """Return the run of the baseline, a system or <team>-<system>; None: the run that equals
-    run.txt in its directory, or InputError. Raises UsageError if there is no run of the
-    baseline."""
+    """Return the run of the baseline, a system or <team>-<system>, also with DIRECTORY/ before it;
+    None: the run that equals run.txt in its directory, or InputError. Raises UsageError if there is
+    no run of the baseline."""
     if baseline is None:
         return _find_primary(files)
+    directories = name_directories(file.parent for file in files)
     for file in files:
         team, system = split_name(file)
-        if baseline in (system, f"{team}-{system}"):
+        names = (system, f"{team}-{system}")
+        if baseline in (*names, *(f"{directories[file.parent]}/{name}" for name in names)):
             return file
-    hint = suggest(baseline, [split_name(file)[1] for file in files])
+    hint = suggest(baseline, {split_name(file)[1] for file in files})
     raise UsageError(f"unknown baseline '{abbreviate(baseline)}'; {hint}")
+
+
+def find_candidates(names: Mapping[Path, str], baseline_file: Path) -> str | None:
+    """Return the name of the run of CANDIDATES in the directory of the baseline; None without one."""
+    runs = {
+        split_name(file)[1]: name
+        for file, name in names.items()
+        if file.parent == baseline_file.parent
+    }
+    return runs.get(CANDIDATES)
 
 
 def _find_primary(files: Sequence[Path]) -> Path:
@@ -56,17 +71,52 @@ def _find_primary(files: Sequence[Path]) -> Path:
     raise InputError(files[0].parent, "", reason, "add --baseline SYSTEM")
 
 
-def read_runs(names: Mapping[Path, str], order: Order, docnos: Set[str]) -> dict[str, pd.DataFrame]:
-    """Read runs `qid docno rank score` by name, without documents outside a collection, see
-    `restrict_run`; raise InputError if a file is malformed, or two files of one name have a topic in
-    common."""
-    runs: dict[str, pd.DataFrame] = {}
-    for file, name in names.items():
-        run = restrict_run(read_run(file, order), docnos, file)
-        if name in runs:
-            if common := sorted({*runs[name]["qid"]} & {*run["qid"]}):
-                reason = f"second run of {name} with topic {abbreviate(common[0])}"
-                raise InputError(file, "", reason, "keep one of them")
-            run = pd.concat([runs[name], run], ignore_index=True)
-        runs[name] = run
-    return runs
+def name_directories(directories: Iterable[Path]) -> dict[Path, str]:
+    """Name directories by the ends of their paths that distinguish them."""
+    paths = {directory: Path(os.path.realpath(directory)) for directory in directories}
+    common = Path(os.path.commonpath(paths.values()))
+    parent = common.parent if common in paths.values() else common
+    return {
+        directory: escape_name(str(path.relative_to(parent))) for directory, path in paths.items()
+    }
+
+
+def read_runs(files: Iterable[Path], order: Order, docnos: Set[str]) -> dict[Path, pd.DataFrame]:
+    """Read runs `qid docno rank score`, without documents outside a collection, see
+    `restrict_run`; raise InputError if a file is malformed."""
+    return {file: read_restricted_run(file, order, docnos) for file in files}
+
+
+def name_systems(runs: Mapping[Path, pd.DataFrame]) -> dict[Path, str]:
+    """Name the systems of runs as `name_runs`, after their directory if two directories rank a topic
+    by the same system; otherwise, runs of one name are those of a system for several years. Raises
+    InputError if a directory has two runs of a system for a topic."""
+    names = name_runs([*runs])
+    if not _find_repetition(runs, names):
+        return names
+    directories = name_directories(file.parent for file in runs)
+    names = {file: f"{directories[file.parent]}/{name}" for file, name in names.items()}
+    if file := _find_repetition(runs, names):
+        raise InputError(file, "", f"second run of {names[file]}", "keep one of them")
+    return names
+
+
+def _find_repetition(runs: Mapping[Path, pd.DataFrame], names: Mapping[Path, str]) -> Path | None:
+    """Return the first run with a topic of an earlier run of the same name."""
+    topics: dict[str, set[str]] = {}
+    for file, run in runs.items():
+        earlier = topics.setdefault(names[file], set())
+        if earlier & {*run["qid"]}:
+            return file
+        earlier.update(run["qid"])
+    return None
+
+
+def merge_runs(
+    runs: Mapping[Path, pd.DataFrame], names: Mapping[Path, str]
+) -> dict[str, pd.DataFrame]:
+    """Merge the runs of each name."""
+    groups: dict[str, list[pd.DataFrame]] = {}
+    for file, run in runs.items():
+        groups.setdefault(names[file], []).append(run)
+    return {name: pd.concat(group, ignore_index=True) for name, group in groups.items()}

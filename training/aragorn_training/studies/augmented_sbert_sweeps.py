@@ -12,6 +12,7 @@ from aragorn_training.studies.augmented_sbert import trial
 from aragorn_training.studies.augmented_sbert.trial import Cell, SentencePairOptions, Settings
 
 FILE = "augmented_sbert_sweeps.csv"
+FIRST_COLUMNS = ("sweep", "task", "measure")
 DIGITS = 2
 KEY = "sweep"
 KEYS = ("sweep", "task", "network", "value")  # columns that identify a row

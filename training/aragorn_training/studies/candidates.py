@@ -47,6 +47,7 @@ SCORERS = (*ENSEMBLE_MEMBERS, ENCODER, BM25, NEGATIVE_COUNT, LENGTH)
 ENCODER_LENGTHS = MaxLengths(20, 180)  # subwords; those of the BERT networks
 # of the result file
 FILE = "candidates.csv"
+FIRST_COLUMNS = ("scorer", "pool", "rule")
 DIGITS = 2
 KEY = "scorer"
 ORDER = SCORERS

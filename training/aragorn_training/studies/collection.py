@@ -29,6 +29,7 @@ from aragorn_training.options import (
 log = logging.getLogger(__name__)
 
 FILE = "collection.csv"
+FIRST_COLUMNS = ("corpus", "arguments", "searchable")
 DIGITS = 0
 # last two rows
 ALL_FILES = "all"

@@ -21,6 +21,7 @@ from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.quality import QualitySpec
 
 FILE = "publication_data.csv"
+FIRST_COLUMNS = ("data", "part", "measure")
 DIGITS = 4
 COLUMNS = ["data", "part", "measure", "value"]
 SPLITS = ("train", "dev", "test")

@@ -31,6 +31,7 @@ from aragorn_training.tuning import grid as tuning
 from aragorn_training.tuning.grid import Grid
 
 FILE = "enrichment.csv"
+FIRST_COLUMNS = ("topics", "enrichment", "retrieval_model")
 DIGITS = 6
 UNENRICHED = "none"
 # the same for all enrichments, to compare nothing else

@@ -15,6 +15,7 @@ from aragorn_training.data.retrieval import load_input_fields, open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
 FILE = "tagged_document_lengths.csv"
+FIRST_COLUMNS = ("corpus", "max", "min")
 DIGITS = 2
 ORIGINAL = "args.me"
 COLUMNS = ["max", "min", "mean", "median", "sd"]

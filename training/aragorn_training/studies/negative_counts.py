@@ -20,6 +20,7 @@ from aragorn_training.fitting.validation import measure_candidates
 from aragorn_training.options import StudyOptions, parse_positive_int
 
 FILE = "negative_counts.csv"
+FIRST_COLUMNS = ("sample_factor", "ties", "seed")
 DIGITS = 2
 SAMPLE_FACTORS = (SAMPLE_FACTOR // 4, SAMPLE_FACTOR // 2, SAMPLE_FACTOR)
 BY_DOCNO = "docno"

@@ -41,6 +41,7 @@ from aragorn_training.options import (
 )
 
 FILE = "networks.csv"
+FIRST_COLUMNS = ("item", "row", "measure")
 DIGITS = 4
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")

@@ -12,7 +12,6 @@ import pandas as pd
 
 from aragorn.errors import InputError, UsageError, abbreviate_list
 from aragorn.io.qrels import read_qrels
-from aragorn.io.runs import read_run
 from aragorn.options import argument, option
 from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import evaluate_run
@@ -20,7 +19,7 @@ from aragorn_training.evaluation.overlap import (
     count_judged_documents,
     find_complete_topics,
     read_collection,
-    restrict_run,
+    read_restricted_run,
 )
 from aragorn_training.options import (
     InputOptions,
@@ -85,7 +84,7 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
     qrels = read_qrels(options.qrels, docnos)
     runs = {}
     for name, file in files.items():
-        run = restrict_run(read_run(file), retrievable_docnos, file)
+        run = read_restricted_run(file, "auto", retrievable_docnos)
         # rounded like the values of the systems, so that equal values remain equal
         runs[name] = evaluate_run(run, qrels, MEASURES).round(DIGITS)
     topics = next(iter(runs.values())).index

@@ -17,6 +17,7 @@ from aragorn_training.data.term_weighting import (
 from aragorn_training.options import CorpusOptions, StudyOptions
 
 FILE = "passages.csv"
+FIRST_COLUMNS = ("arguments", "documents", "reference")
 DIGITS = 1
 # arguments
 LONG = "15 words or more"

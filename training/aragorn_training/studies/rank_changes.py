@@ -24,6 +24,7 @@ from aragorn_training.options import (
 from aragorn_training.tuning.grid import rank_at_point
 
 FILE = "rank_changes.csv"
+FIRST_COLUMNS = ("docno", "label", "words")
 DIGITS = 0
 DEPTH = 25  # ranks compared, as in Hollatz 2022
 ORIGINAL = "original"

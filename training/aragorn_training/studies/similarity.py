@@ -22,6 +22,7 @@ from aragorn_training.data.word_vectors import get_default_folder_name, load_vec
 from aragorn_training.options import InputOptions, SeedOptions, StudyOptions
 
 FILE = "conclusion_similarity.csv"
+FIRST_COLUMNS = ("term", "similarity", "conclusions")
 DIGITS = 4
 MIN_CONCLUSIONS = 2  # with the term, to form a pair
 

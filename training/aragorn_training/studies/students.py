@@ -25,6 +25,7 @@ from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.augmented_sbert import AugmentedSBERTSpec
 
 FILE = "augmented_sbert_students.csv"
+FIRST_COLUMNS = ("loss", "training_pairs", "n_pairs")
 DIGITS = 2
 STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
 VARIANTS = (

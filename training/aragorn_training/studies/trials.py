@@ -25,6 +25,7 @@ from aragorn_training.tasks import build_recipe
 log = logging.getLogger(__name__)
 
 FILE = "trials_{options.plan}.csv"
+FIRST_COLUMNS = ("trial", "seed", "network")
 DIGITS = 6
 COLUMNS = ["trial", "seed", "network", "row", "step", "epoch", "loss", "measure", "value"]
 # values of `row`; those of baselines are their names

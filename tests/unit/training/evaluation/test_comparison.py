@@ -6,7 +6,7 @@ import pytest
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.comparison import compare_rankings
-from tests.conftest import assert_runs, format_run_lines
+from tests.conftest import assert_runs, format_run_lines, make_argument
 
 
 def make_run(rankings, **scores):
@@ -109,6 +109,29 @@ def test_directories_are_compared_by_system(tmp_path, capsys):
     ):
         assert main(["compare", *flags]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_runs_are_compared_within_a_collection(make_input, tmp_path, capsys, caplog):
+    caplog.set_level("INFO")
+    arguments = [*map(make_argument, "abc"), make_argument("s", premise="too short")]
+    collection = ["--collection", str(make_input(arguments=arguments))]
+    first = write_runs(tmp_path / "x", knrm="axbc", sbert="sab")
+    second = write_runs(tmp_path / "y", knrm="ayzbc", sbert="abs")
+    assert main(["compare", first, second]) == 0
+    assert "knrm   1 of 1 rankings differ, first at rank 2\n" in capsys.readouterr().out
+    assert main(["compare", first, second, *collection]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(";")[0] for line in lines] == [
+        "knrm   equal rankings", "sbert  equal rankings",
+    ]  # fmt: skip
+    dropped = "t-knrm.txt: dropped 2 of 5 documents outside the collection; topics left"
+    assert dropped in caplog.text
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n1 0 e 1\n")
+    flags = ["--system", "knrm", "--qrels", str(tmp_path / "qrels"), "-o", str(tmp_path / "out")]
+    assert main(["compare", first, second, *flags, *collection]) == 0
+    assert "qrels: dropped 1 of 3 judgments of documents outside the input" in caplog.text
+    row = pd.read_csv(tmp_path / "out" / "measures.csv", index_col="measure").loc["nDCG@5"]
+    assert row[["a", "b"]].tolist() == [1, 1]  # a, the only relevant document, is first
 
 
 def test_runs_without_a_system_are_compared_by_file_name(tmp_path, capsys):

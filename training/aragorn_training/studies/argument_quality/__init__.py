@@ -44,6 +44,7 @@ ENSEMBLE = "ensemble"
 LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
 RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
 FILE = "argument_quality.csv"
+FIRST_COLUMNS = ("setting", "test_set", "target")
 DIGITS = 4
 KEY = "setting"
 ORDER = (*SETTINGS, table.RERANKING)  # of the rows

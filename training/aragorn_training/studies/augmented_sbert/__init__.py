@@ -11,6 +11,7 @@ from aragorn_training.studies.augmented_sbert import trial
 from aragorn_training.studies.augmented_sbert.trial import Cell, SentencePairOptions, Settings
 
 FILE = "augmented_sbert{options.suffix}.csv"
+FIRST_COLUMNS = ("task", "measure", "network")
 DIGITS = 2
 KEY = "task"
 ORDER = tuple(LOADERS)
