@@ -30,8 +30,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from aragorn.__main__ import main as run_submission
 from aragorn.cache import open_cache
 from aragorn.engine import CPU
-from aragorn.index import dense, inverted, lexical
-from aragorn.index.lexical import IndexSettings, LexicalParameters
+from aragorn.index import dense, inverted
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
@@ -53,9 +52,10 @@ from aragorn.storage.checkpoint_directory import (
     encode_json,
     write_with_provenance,
 )
-from aragorn.systems import latent
+from aragorn.systems import latent, lexical
 from aragorn.systems.catalogue import SYSTEMS, get_system
 from aragorn.systems.fusion import EnsembleStage
+from aragorn.systems.lexical import IndexSettings, LexicalParameters
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text.passages import WordPiecePassageTokeniser

@@ -20,8 +20,7 @@ import pandas as pd
 import torch
 
 from aragorn.cache import open_cache
-from aragorn.index import dense, inverted, lexical, weighting
-from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
+from aragorn.index import dense, inverted, weighting
 from aragorn.index.weighting import BM25, RM3, Dirichlet
 from aragorn.inference import checkpoint, enrichment, pair_scoring
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
@@ -35,12 +34,13 @@ from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers.deepct import DeepCT
 from aragorn.models.taggers.targer import TARGER
 from aragorn.pipeline.session import CheckpointStore
-from aragorn.systems import conclusions, latent, quality, weighted_sum
+from aragorn.systems import conclusions, latent, lexical, quality, weighted_sum
 from aragorn.systems.catalogue import STAGES
 from aragorn.systems.conclusions import ConclusionIndex
 from aragorn.systems.dense import DenseConclusionStage
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.fusion import FusionStage
+from aragorn.systems.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.systems.quality import QualityInterpolation
 from aragorn.systems.weighted_sum import LengthFeature, Member, WeightedSum
 from aragorn.text import index_terms, normalisation, passages, surface_tokens, tokenisers

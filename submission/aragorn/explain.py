@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aragorn.errors import UsageError, abbreviate
-from aragorn.explanation import Explanation, Row, TextSpan, select_largest
+from aragorn.explanation import Explanation, Row, select_largest
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import Collection, open_session
@@ -93,10 +93,8 @@ def _format_explanation(explanation: Explanation, use_colour: bool) -> list[list
         [f"score {explanation.score:.6f}: {explanation.summary}"],
         _format_rows(explanation.contributions),
     ]
-    if explanation.component_spans:
-        blocks += [
-            ["claims and premises:", _format_components(explanation.component_spans, use_colour)]
-        ]
+    if explanation.text:
+        blocks += [["claims and premises:", _format_components(explanation, use_colour)]]
     for title, rows in explanation.breakdowns.items():
         blocks += [[sanitise(title)], _format_rows(rows)]
     if explanation.occlusions:
@@ -145,16 +143,20 @@ def _format_pair(label: str, first: float, second: float) -> str:
     return f"{first:+12.6f}  {second:+12.6f}  {second - first:+12.6f}  {sanitise(label)}"
 
 
-def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
-    """Join the spans of a text, marking components, e.g. [claim: Zoos are cruel]."""
-    texts = []
-    for span in spans:
-        text = sanitise(WHITESPACE.sub(" ", span.text))
-        if span.component:
-            colour = COLOURS[span.component]
-            text = f"{colour}{text}{RESET}" if use_colour else f"[{span.component}: {text}]"
-        texts.append(text)
-    return "".join(texts).strip()
+def _format_components(explanation: Explanation, use_colour: bool) -> str:
+    """Return a document's text with marked components, e.g. [claim: Zoos are cruel]."""
+
+    def clean(start: int, end: int | None = None) -> str:
+        return sanitise(WHITESPACE.sub(" ", explanation.text[start:end]))
+
+    marked_text = ""
+    last_end = 0
+    for start, end, component in explanation.components:
+        text = clean(start, end)
+        mark = f"{COLOURS[component]}{text}{RESET}" if use_colour else f"[{component}: {text}]"
+        marked_text += clean(last_end, start) + mark
+        last_end = end
+    return (marked_text + clean(last_end)).strip()
 
 
 def _format_rows(rows: list[Row]) -> list[str]:

@@ -22,11 +22,12 @@ class Row:
     document_positions: tuple[int, ...] = ()
 
 
-class TextSpan(NamedTuple):
-    """A contiguous span of a passage."""
+class Highlight(NamedTuple):
+    """Character span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
 
-    text: str  # with surrounding whitespace unless it is a component
-    component: str  # "claim" or "premise"; "": no component
+    start: int
+    end: int
+    label: str
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Explanation:
     caveat: str = ""  # limitations of the contributions
     model_inputs: dict[str, str] = field(default_factory=dict)  # tokenised, by title
     breakdowns: dict[str, list[Row]] = field(default_factory=dict)  # regrouped, by title
-    # the document's text, split into argument components
-    component_spans: list[TextSpan] = field(default_factory=list)
+    text: str = ""  # of the document, if its argument components are known
+    components: list[Highlight] = field(default_factory=list)  # of the text
     occlusions: list[Row] = field(default_factory=list)  # score change when a subword is omitted
 
     def __post_init__(self) -> None:

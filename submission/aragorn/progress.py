@@ -35,23 +35,21 @@ def configure_logging(is_quiet: bool = False) -> None:
 @contextmanager
 def suppress_info() -> Iterator[None]:
     """Suppress this thread's log messages of level INFO and below."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_shown)  # once
     thread = get_ident()
-    handlers = [*logging.getLogger().handlers]
-    is_outermost = thread not in _suppressed_threads
+    if thread in _suppressed_threads:
+        yield
+        return
     _suppressed_threads.add(thread)
-
-    def is_shown(record: logging.LogRecord) -> bool:
-        return record.thread != thread or record.levelno > logging.INFO
-
-    for handler in handlers:
-        handler.addFilter(is_shown)
     try:
         yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(is_shown)
-        if is_outermost:
-            _suppressed_threads.remove(thread)
+        _suppressed_threads.remove(thread)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    return record.thread not in _suppressed_threads or record.levelno > logging.INFO
 
 
 @contextmanager

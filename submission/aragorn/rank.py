@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from aragorn.engine import count_threads
 from aragorn.errors import (
@@ -69,12 +68,18 @@ def rank(options: RankOptions) -> None:
         )
         dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
         _import_torch(systems)
-        _log_dataset(dataset, options.input_run)
+        log.info("%s", dataset.description)
+        if options.input_run and (other_runs := list_other_runs(options.input_run)):
+            message = "re-ranking %s; for another run, pass its file to --input-run: %s"
+            log.info(message, find_run(options.input_run), abbreviate_list(other_runs))
         depth = _choose_depth(options.depth, dataset)
         outcomes = _write_runs(options, systems, dataset, depth, session)
         if options.cache_dir and (unused := session.cache.describe_unused()):
             log.info("%s: %s", options.cache_dir, unused)
-    _report(outcomes, options.output_dir)
+    errors = {outcome.system.name: outcome.error for outcome in outcomes if outcome.error}
+    message = f" (see the errors above); the other runs are in {options.output_dir}"
+    raise_failures(errors, len(outcomes), message)
+    log.info("%s in %s", pluralise(len(outcomes), "run"), options.output_dir)
 
 
 def _select_systems(options: RankOptions, session: Session) -> list[System]:
@@ -95,13 +100,6 @@ def _import_torch(systems: Sequence[System]) -> None:
     if any("torch" in component.libraries for component in components):
         with pause_gc(freeze=True), suppress(Exception):
             import torch  # noqa: F401
-
-
-def _log_dataset(dataset: Dataset, input_run: Path | None) -> None:
-    log.info("%s", dataset.description)
-    if input_run and (other_runs := list_other_runs(input_run)):
-        message = "re-ranking %s; for another run, pass its file to --input-run: %s"
-        log.info(message, find_run(input_run), abbreviate_list(other_runs))
 
 
 def _choose_depth(requested_depth: int | None, dataset: Dataset) -> int:
@@ -195,11 +193,3 @@ class RunWriter:
         if is_primary:
             self.run_files.write_primary_run(name, key)
         return outcome
-
-
-def _report(outcomes: Sequence[Outcome], output_dir: Path) -> None:
-    """Log the number of runs; raise the first error if all failed, else SystemsFailedError."""
-    errors = {outcome.system.name: outcome.error for outcome in outcomes if outcome.error}
-    message = f" (see the errors above); the other runs are in {output_dir}"
-    raise_failures(errors, len(outcomes), message)
-    log.info("%s in %s", pluralise(len(outcomes), "run"), output_dir)

@@ -275,7 +275,7 @@ def test_results_of_other_inputs_are_not_used(
 def test_complete_results_are_reused(complete, copy, monkeypatch):
     for function in (
         "pipeline.retrieval.encode_rankings", "inference.pair_scoring.PairScorer", "inference.enrichment.enrich_texts",
-        "systems.latent.encode_shard", "index.lexical.write_index", "index.dense._encode_missing", "io.touche.read_arguments",
+        "systems.latent.encode_shard", "systems.lexical.write_index", "index.dense._encode_missing", "io.touche.read_arguments",
     ):  # fmt: skip
         monkeypatch.setattr(f"aragorn.{function}", None)  # a call would fail
     shutil.rmtree(copy.output)

@@ -82,7 +82,7 @@ def test_what_cannot_be_reranked_is_refused(dirichlet, tmp_path):
     with pytest.raises(UsageError, match=r"fusion does not score pairs with a network; choose"):
         Reranker("fusion", SAMPLE).transform(candidates)
     unknown = candidates.assign(docno=["x", *candidates["docno"][1:]])
-    with pytest.raises(InputError, match="unknown docno x"):
+    with pytest.raises(InputError, match=r"documents is not in the input \(first: x\)"):
         Reranker("knrm", SAMPLE).transform(unknown)
     with pytest.raises(InputError, match="duplicate"):
         Reranker("knrm", SAMPLE).transform(pd.concat([candidates, candidates]))

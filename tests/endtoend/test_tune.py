@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aragorn.index.lexical import LexicalParameters
 from aragorn.index.weighting import RM3, Dirichlet
 from aragorn.storage.checkpoint_directory import read_config
+from aragorn.systems.lexical import LexicalParameters
 from aragorn_training import configs
 from aragorn_training.__main__ import main
 from aragorn_training.evaluation.significance import apply_holm_correction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -129,24 +129,13 @@ PairShard = tuple[TokenisedPairs, Batches]
 class PairScorer:
     """A picklable scorer of independent pairs; it loads its ranker on first use."""
 
-    unit: ClassVar[str] = "pairs"
-
     load_ranker: Callable[[str], Any]  # on the device, in evaluation mode
     queries: PaddedTexts
     device: str
 
-    @classmethod
-    def select_items(cls, pairs: TokenisedPairs) -> TokenisedPairs:
-        """Return the pairs to compute: by default all."""
-        return pairs
-
-    @classmethod
-    def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
-        """Batch at most `size` pairs, longest premises first, so that workers finish together."""
-        return batch_by_length(pairs.get_premise_lengths(), size)[::-1]
-
     def compute(self, shard: PairShard) -> np.ndarray:
-        """Compute scores (N,) float32 in the order of the batches."""
+        """Compute scores (N,) float32 in the order of the batches; of a siamese ranker, vectors
+        (N, V) of the premises."""
         pairs, batches = shard
         compute_batch = self._compute_batch  # prepared before threads use it
         outputs = map_batches(
@@ -165,46 +154,17 @@ class PairScorer:
     @cached_property
     def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
         ranker = self.ranker
+        if isinstance(ranker, SiameseRanker):
+            return lambda pairs, rows: ranker.encode_batch(*pairs.get_premises(rows, self.device))
+        if isinstance(ranker, TopicRanker):
+            with torch.inference_mode(), use_single_thread():
+                score_topic = ranker.prepare_queries(self.queries.ids.long().to(self.device))
+            return lambda pairs, rows: score_topic(
+                *pairs.get_queries(rows[:1], self.device), *pairs.get_premises(rows, self.device)
+            )
         return lambda pairs, rows: ranker(
             *pairs.get_queries(rows, self.device), *pairs.get_premises(rows, self.device)
         )
-
-
-class TopicScorer(PairScorer):
-    """A scorer that shares computations between documents; each batch has one topic."""
-
-    @classmethod
-    def make_batches(cls, pairs: TokenisedPairs, size: int) -> Batches:
-        lengths = pairs.get_premise_lengths()
-        return [
-            rows[batch]
-            for rows in pairs.group_by_query()[::-1]
-            for batch in batch_by_length(lengths[rows], size)[::-1]
-        ]
-
-    @cached_property
-    def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
-        with torch.inference_mode(), use_single_thread():
-            score_topic = self.ranker.prepare_queries(self.queries.ids.long().to(self.device))
-        return lambda pairs, rows: score_topic(
-            *pairs.get_queries(rows[:1], self.device), *pairs.get_premises(rows, self.device)
-        )
-
-
-class SiameseScorer(PairScorer):
-    """A scorer whose `compute` returns the vectors (N, V) of the N distinct premises."""
-
-    unit = "premises"
-
-    @classmethod
-    def select_items(cls, pairs: TokenisedPairs) -> TokenisedPairs:
-        premises = np.unique(pairs.premise_rows)
-        return replace(pairs, query_rows=np.zeros_like(premises), premise_rows=premises)
-
-    @cached_property
-    def _compute_batch(self) -> Callable[[TokenisedPairs, np.ndarray], Tensor]:
-        ranker = self.ranker
-        return lambda pairs, rows: ranker.encode_batch(*pairs.get_premises(rows, self.device))
 
     @torch.inference_mode()
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
@@ -242,9 +202,10 @@ def score_documents(
     if pairs.empty:
         return np.empty(0, dtype=np.float32)
     ranker = checkpoint.network
-    scorer = _choose_scorer(ranker)(checkpoint.move_network, tokenised_pairs.queries, device)
-    items = scorer.select_items(tokenised_pairs)
-    batches = scorer.make_batches(items, _get_batch_size(ranker, device))
+    is_siamese = isinstance(ranker, SiameseRanker)
+    unit = "premises" if is_siamese else "pairs"
+    scorer = PairScorer(checkpoint.move_network, tokenised_pairs.queries, device)
+    items, batches = _plan(ranker, tokenised_pairs, device)
     shards = [
         Shard(f"{index:05}", sum(map(len, group)), partial(_extract_shard, items, group))
         for index, group in enumerate(_group_batches(batches, ranker.shard_size))
@@ -252,15 +213,13 @@ def score_documents(
     name = ranker.get_name()
     if parts is None:
         sizes = [shard.unit_count for shard in shards]
-        tracked_shards = track(shards, name, scorer.unit, sizes)
+        tracked_shards = track(shards, name, unit, sizes)
         outputs = [scorer.compute(shard.load_input()) for shard in tracked_shards]
     else:
-        read_shard = compute_shards(
-            scorer.compute_npy, shards, parts, engine, device, name, scorer.unit
-        )
+        read_shard = compute_shards(scorer.compute_npy, shards, parts, engine, device, name, unit)
         outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
     scores = _restore_order(np.concatenate(outputs), batches)
-    if isinstance(scorer, SiameseScorer):
+    if is_siamese:
         pairs_without_premises = replace(tokenised_pairs, premises=PaddedTexts.from_ids([]))
         scores = run_task(engine, scorer.score_vectors, (pairs_without_premises, scores), device)
     non_finite_pairs = pairs[~np.isfinite(scores)]
@@ -293,21 +252,29 @@ def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: str) -> np.ndarra
     """Compute the scores (N,) float32 of pairs with a ranker on the device, without a cache."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    scorer = _choose_scorer(ranker)(lambda _: ranker, pairs.queries, device)
-    items = scorer.select_items(pairs)
-    batches = scorer.make_batches(items, _get_batch_size(ranker, device))
+    scorer = PairScorer(lambda _: ranker, pairs.queries, device)
+    items, batches = _plan(ranker, pairs, device)
     outputs = _restore_order(scorer.compute((items, batches)), batches)
-    return scorer.score_vectors((pairs, outputs)) if isinstance(scorer, SiameseScorer) else outputs
+    return scorer.score_vectors((pairs, outputs)) if isinstance(ranker, SiameseRanker) else outputs
 
 
-def _choose_scorer(ranker: Ranker) -> type[PairScorer]:
+def _plan(ranker: Ranker, pairs: TokenisedPairs, device: str) -> PairShard:
+    """Return the pairs to compute, of siamese rankers one per premise, and their batches.
+
+    Long premises come first, so that workers finish together; a topic ranker's batch has one topic.
+    """
+    size = GPU_BATCH_SIZE if device == "cuda" else ranker.cpu_batch_size
     if isinstance(ranker, SiameseRanker):
-        return SiameseScorer
-    return TopicScorer if isinstance(ranker, TopicRanker) else PairScorer
-
-
-def _get_batch_size(ranker: Ranker, device: str) -> int:
-    return GPU_BATCH_SIZE if device == "cuda" else ranker.cpu_batch_size
+        premises = np.unique(pairs.premise_rows)
+        pairs = replace(pairs, query_rows=np.zeros_like(premises), premise_rows=premises)
+    lengths = pairs.get_premise_lengths()
+    if not isinstance(ranker, TopicRanker):
+        return pairs, batch_by_length(lengths, size)[::-1]
+    return pairs, [
+        rows[batch]
+        for rows in pairs.group_by_query()[::-1]
+        for batch in batch_by_length(lengths[rows], size)[::-1]
+    ]
 
 
 def _group_batches(batches: Batches, min_size: int) -> list[Batches]:

@@ -270,32 +270,39 @@ def validate_input_run(
     Documents too short for the collection are kept, as an earlier stage selected them. Topics
     without documents cause a warning. `unknown_docnos` are those that are not in the input.
     """
-    qids = set(topics["qid"])
-    for is_unknown, column, noun in (
-        (~ranking["qid"].isin(qids), "qid", "topic"),
-        (ranking["docno"].isin(unknown_docnos), "docno", "document"),
-    ):
-        unknown_ids = ranking[column][is_unknown]
-        if len(unknown_ids):
-            n_unknown = unknown_ids.nunique()
-            n_total = ranking[column].nunique()
-            is_disjoint = column == "qid" and n_unknown == n_total
-            hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
-            missing = f"{format_missing(n_unknown, n_total, noun)} in the input"
-            reason = f"{missing} (first: {abbreviate(unknown_ids.iloc[0])})"
-            fix = f"use a ranking made from this version of the input{hint and '.'}{hint}"
-            raise InputError(source, "", reason, fix)
-    duplicates = ranking[ranking.duplicated(["qid", "docno"])]
-    if len(duplicates):
-        qid, docno = duplicates[["qid", "docno"]].iloc[0]
-        reason = f"duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}"
-        raise InputError(source, "", reason, "remove one")
+    check_pairs(ranking, topics, unknown_docnos, source)
     missing_qids = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
     if len(missing_qids):
         message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
         examples = abbreviate_list(missing_qids.tolist(), MAX_NAMES_LISTED)
         log.warning(message, source, len(missing_qids), len(topics), examples)
     return rank_by_score_stable(_fill_scores(ranking, source), topics)
+
+
+def check_pairs(
+    pairs: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
+) -> None:
+    """Raise InputError if a topic or document of pairs `qid docno` is unknown, or a pair repeated."""
+    qids = set(topics["qid"])
+    for is_unknown, column, noun in (
+        (~pairs["qid"].isin(qids), "qid", "topic"),
+        (pairs["docno"].isin(unknown_docnos), "docno", "document"),
+    ):
+        unknown_ids = pairs[column][is_unknown]
+        if len(unknown_ids):
+            n_unknown = unknown_ids.nunique()
+            n_total = pairs[column].nunique()
+            is_disjoint = column == "qid" and n_unknown == n_total
+            hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
+            missing = f"{format_missing(n_unknown, n_total, noun)} in the input"
+            reason = f"{missing} (first: {abbreviate(unknown_ids.iloc[0])})"
+            fix = f"use a ranking made from this version of the input{hint and '.'}{hint}"
+            raise InputError(source, "", reason, fix)
+    duplicates = pairs[pairs.duplicated(["qid", "docno"])]
+    if len(duplicates):
+        qid, docno = duplicates[["qid", "docno"]].iloc[0]
+        reason = f"duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}"
+        raise InputError(source, "", reason, "remove one")
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:

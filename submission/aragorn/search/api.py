@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aragorn.cache import open_cache
 from aragorn.engine import choose_device
-from aragorn.errors import InputError, UsageError, abbreviate_list
+from aragorn.errors import UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import Corpus
+from aragorn.io.runs import check_pairs
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
@@ -76,17 +77,8 @@ class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
             raise UsageError(f"{cause}; choose one of {', '.join(names)}")
         topics = build_topics(queries)
         pairs = candidates[["qid", "docno"]].astype(str).reset_index(drop=True)
-        unknown = {
-            "qid": {*pairs["qid"]} - {*topics["qid"]},
-            "docno": self._searcher.collection.documents.find_unknown(pairs["docno"]),
-        }
-        for column, ids in unknown.items():
-            if ids:
-                cause = f"unknown {column} {abbreviate_list(sorted(ids))}"
-                raise InputError("candidates", "", cause, "pass its query and argument, too")
-        if pairs.duplicated().any():
-            docno = pairs.loc[pairs.duplicated(), "docno"].iloc[0]
-            raise InputError("candidates", "", f"duplicate {docno}", "pass each pair once")
+        unknown_docnos = self._searcher.collection.documents.find_unknown(pairs["docno"])
+        check_pairs(pairs, topics, unknown_docnos, "candidates")
         if pairs.empty:
             return build_rankings([])
         return self._searcher.rerank(stage, topics, pairs)

@@ -13,9 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aragorn.errors import UsageError, abbreviate
+from aragorn.explanation import Highlight
 from aragorn.search.results import Hit, SearchResults, select_largest_contributions
-from aragorn.search.snippets import WEIGHT_LEVELS, Highlight, Span
+from aragorn.search.snippets import Span
 from aragorn.systems.catalogue import SYSTEMS, get_system
+from aragorn.systems.enrichment import WEIGHT_LEVELS
 from aragorn.text.normalisation import sanitise
 
 DEPTHS = (5, 10, 20)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aragorn.errors import SubmissionError
-from aragorn.explanation import Explanation, Row, select_largest
+from aragorn.explanation import Explanation, Highlight, Row, select_largest
 from aragorn.io.document_store import ArgumentMetadata
-from aragorn.search.snippets import Highlight, Snippet, Span
+from aragorn.search.snippets import Snippet, Span
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from aragorn.engine import count_threads
 from aragorn.errors import CheckpointError, InputError, OutputError, SubmissionError
+from aragorn.explanation import Highlight
 from aragorn.index.vectors import EncodingEstimate, Listener, encoding_listener, set_variable
 from aragorn.pipeline.retrieval import Queries, Retrieval, Stage, iter_components
 from aragorn.pipeline.session import Collection
@@ -24,7 +25,7 @@ from aragorn.progress import NOTICE, suppress_info
 from aragorn.rankings import truncate_rankings
 from aragorn.search.inputs import build_topics, clean_query
 from aragorn.search.results import Hit, SearchResults, SystemResults
-from aragorn.search.snippets import Highlight, compute_highlights, extract_snippet, find_matches
+from aragorn.search.snippets import compute_highlights, extract_snippet, find_matches
 from aragorn.systems.catalogue import System
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser

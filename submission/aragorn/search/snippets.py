@@ -2,88 +2,43 @@
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from aragorn.explanation import Highlight
 from aragorn.pipeline.retrieval import Stage
 from aragorn.pipeline.session import Collection
 from aragorn.systems.lexical import LexicalStage
-from aragorn.text.index_terms import TermAnalyser, select_texts
+from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import (
     APOSTROPHES,
     INVISIBLE_CHARACTERS,
-    URL,
     list_combining_characters,
 )
 from aragorn.text.passages import iter_sentences
 
 if TYPE_CHECKING:
-    from aragorn.models.taggers import TokenAnnotation
+    pass
 
-WEIGHT_LEVELS = 5
 MAX_SNIPPET_WORDS = 60
-
-
-class Highlight(NamedTuple):
-    """Character span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
-
-    start: int
-    end: int
-    label: str
 
 
 def compute_highlights(stage: Stage, collection: Collection, docno: str) -> list[Highlight]:
     """Compute the highlights of a premise; [] if the stage does not enrich documents."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
-    session = collection.session
-    fields = stage.load_checkpoint(session.checkpoints).index.fields
-    tagger = stage.enrichment.load_checkpoint(session.checkpoints).network
+    fields = stage.load_checkpoint(collection.session.checkpoints).index.fields
     document = collection.documents.read_texts({docno})
-    [text] = select_texts(document, fields)
-    [premise] = document["premise"]
-    annotations = stage.enrichment.annotate(session, fields, document)
-    located_words = list(locate_words(text, annotations))
-    if tagger.component_types:
-        by_component = groupby(located_words, key=lambda word: tagger.get_component_type(word[2]))
-        groups = ((component, list(group)) for component, group in by_component if component)
-        highlights = [
-            Highlight(group[0][0], group[-1][1], component) for component, group in groups
-        ]
-    else:
-        max_weight = max((word.weight for _, _, word in located_words), default=0.0)
-        highlights = [
-            Highlight(start, end, f"weight-{math.ceil(WEIGHT_LEVELS * word.weight / max_weight)}")
-            for start, end, word in located_words
-            if word.weight > 0
-        ]
-    premise_start = len(text) - len(premise)  # the text may start with the conclusion
+    text, highlights = stage.enrichment.highlight(collection.session, fields, document)
+    premise_start = len(text) - len(document["premise"].item())  # after the conclusion, if any
     return [
         Highlight(max(start - premise_start, 0), end - premise_start, label)
         for start, end, label in highlights
         if end > premise_start
     ]
-
-
-def locate_words(
-    text: str, passages: list[tuple[str, list[TokenAnnotation]]]
-) -> Iterator[tuple[int, int, TokenAnnotation]]:
-    """Yield (start, end, annotation) for each word in `text`; passages may lack its URLs."""
-    end = 0
-    without_urls = URL.sub(lambda url: " " * len(url[0]), text)
-    for passage, words in passages:
-        start = text.find(passage, end)
-        for word in words:
-            surface = passage[word.start : word.end]
-            position = start + word.start if start >= 0 else without_urls.find(surface, end)
-            if position >= 0:
-                end = position + len(surface)
-                yield position, end, word
 
 
 @cache

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from math import ceil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from aragorn.engine import run_task
-from aragorn.explanation import Row, TextSpan
+from aragorn.explanation import Highlight, Row
 from aragorn.pipeline.retrieval import Component
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts
+from aragorn.text.normalisation import URL
 from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from aragorn.inference.checkpoint import TaggerCheckpoint
     from aragorn.inference.enrichment import FrequencyLoader, WordFrequencies
     from aragorn.models.taggers import TokenAnnotation
+
+WEIGHT_LEVELS = 5  # of highlights
 
 # What imports torch is imported by the methods that compute with networks.
 
@@ -89,26 +93,31 @@ class Enrichment(Component):
         texts = select_texts(documents, fields)
         return run_task(session.engine, function, texts, session.device)
 
-    def get_component_spans(
+    def highlight(
         self, session: Session, fields: Fields, document: pd.DataFrame
-    ) -> list[TextSpan]:
-        """Split a document's text into argument components; [] if none are labelled."""
+    ) -> tuple[str, list[Highlight]]:
+        """Return a document's text and its argument components, or else its words by weight."""
         tagger = self.load_checkpoint(session.checkpoints).network
-        if not tagger.component_types:
-            return []
-        spans = []
-        for text, words in self.annotate(session, fields, document):
-            spans += split_by_component(text, words, tagger.get_component_type)
-            spans.append(TextSpan(" ", ""))
-        return spans
+        [text] = select_texts(document, fields)
+        words = list(locate_words(text, self.annotate(session, fields, document)))
+        if tagger.component_types:
+            by_component = groupby(words, key=lambda word: tagger.get_component_type(word[2]))
+            groups = ((component, list(group)) for component, group in by_component if component)
+            return text, [
+                Highlight(group[0][0], group[-1][1], component) for component, group in groups
+            ]
+        max_weight = max((word.weight for _, _, word in words), default=0.0)
+        return text, [
+            Highlight(start, end, f"weight-{ceil(WEIGHT_LEVELS * word.weight / max_weight)}")
+            for start, end, word in words
+            if word.weight > 0
+        ]
 
     def get_token_weights(
         self, session: Session, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[Row]]:
-        """Return the weight of each token by title of its passage; {} if it has labels."""
+        """Return the weight of each token by title of its passage."""
         tagger = self.load_checkpoint(session.checkpoints).network
-        if tagger.component_types:
-            return {}
         weights = {}
         for index, (_, words) in enumerate(self.annotate(session, fields, document), 1):
             weights[f"{tagger.output_name} of each word in passage {index}"] = [
@@ -129,17 +138,17 @@ class Enrichment(Component):
         return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]
 
 
-def split_by_component(
-    text: str, tokens: Sequence[TokenAnnotation], get_component: Callable[[TokenAnnotation], str]
-) -> list[TextSpan]:
-    """Split a passage's text into spans by component; `get_component` returns "" for none."""
-    spans: list[TextSpan] = []
+def locate_words(
+    text: str, passages: list[tuple[str, list[TokenAnnotation]]]
+) -> Iterator[tuple[int, int, TokenAnnotation]]:
+    """Yield (start, end, annotation) for each word in `text`; passages may lack its URLs."""
     end = 0
-    for component, group in groupby(tokens, key=get_component):
-        if component:
-            members = list(group)
-            start = members[0].start
-            component_end = members[-1].end
-            spans += [TextSpan(text[end:start], ""), TextSpan(text[start:component_end], component)]
-            end = component_end
-    return [span for span in [*spans, TextSpan(text[end:], "")] if span.text]
+    without_urls = URL.sub(lambda url: " " * len(url[0]), text)
+    for passage, words in passages:
+        start = text.find(passage, end)
+        for word in words:
+            surface = passage[word.start : word.end]
+            position = start + word.start if start >= 0 else without_urls.find(surface, end)
+            if position >= 0:
+                end = position + len(surface)
+                yield position, end, word

@@ -24,7 +24,7 @@ from aragorn.index import inverted
 from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
-from aragorn.rankings import MAX_DEPTH, rank_by_score
+from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.neural import NetworkStage
 
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ class LatentIndex:
 def search(
     topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex
 ) -> pd.DataFrame:
-    """Return at most `MAX_DEPTH` documents `qid docno score` with positive scores per topic.
+    """Rank at most `MAX_DEPTH` documents with positive scores per topic.
 
-    Ties go to the first document; a topic without hits gets an empty ranking and a warning.
+    `docnos` are ascending; ties go to the first document. A topic without hits gets an empty ranking and a warning.
     """
-    import pandas as pd
     import torch
 
     from aragorn.inference.device import use_single_thread
@@ -101,7 +100,7 @@ def search(
             for row in select_top_k(scores, MAX_DEPTH)
             if scores[row] > 0
         ]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
+    return build_rankings(rows)
 
 
 def build_latent_index(
@@ -217,8 +216,7 @@ class LatentStage(NetworkStage):
         checkpoint = self.load_checkpoint(retrieval.session.checkpoints)
         docnos = retrieval.collection.documents.searchable_docnos
         index = self._get_index(retrieval.collection)
-        hits = search(retrieval.topics, docnos, checkpoint, index)
-        return rank_by_score(hits, retrieval.topics)
+        return search(retrieval.topics, docnos, checkpoint, index)
 
     def build_index(self, collection: Collection) -> None:
         self._get_index(collection)

@@ -42,7 +42,7 @@ def test_ties_among_the_top_go_to_the_first(k, expected):
     assert select_top_k(np.array([2.0, 3.0, 2.0, 1.0, 2.0]), k).tolist() == expected
 
 
-FULL = r"cannot be written \(File too large\); free disk space"
+FULL = r"cannot be written \(File too large\); raise the limit of file sizes"
 
 
 N_TERMS = 1000

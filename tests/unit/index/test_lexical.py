@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aragorn.index import lexical
-from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.index.weighting import BM25, RM3, Dirichlet, build_query, expand_query, search
+from aragorn.systems import lexical
+from aragorn.systems.lexical import IndexSettings, TermIndex, build_term_index, search_all
 from aragorn.text.index_terms import TermAnalyser
 from tests.conftest import build_text_lookup
 

@@ -13,13 +13,13 @@ import torch
 from aragorn.cache import Parts
 from aragorn.engine import CPU, LOCAL_ENGINE
 from aragorn.errors import CheckpointError
-from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import RankerCheckpoint, TaggerCheckpoint
 from aragorn.inference.enrichment import enrich_collection, enrich_texts
 from aragorn.inference.pair_scoring import TokenCache, score_documents, score_texts
 from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.progress import Stopwatch
+from aragorn.systems.lexical import IndexSettings, TermIndex, build_term_index
 from tests.conftest import build_text_lookup, build_tiny_ranker
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from aragorn.errors import CheckpointError
-from aragorn.explanation import Explanation, Row
+from aragorn.explanation import Explanation, Highlight, Row
 from aragorn.io.document_store import ArgumentMetadata
 from aragorn.search.page import PageParams, SiteSettings, render_results
 from aragorn.search.results import Hit, SearchResults, SystemResults
-from aragorn.search.snippets import Highlight, Snippet, Span, compile_word_pattern
+from aragorn.search.snippets import Snippet, Span, compile_word_pattern
 from aragorn.search.terminal import print_results
 from aragorn.text.normalisation import sanitise
 from tests.conftest import ParsedPage

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from aragorn.models.taggers import TokenAnnotation
 from aragorn.search.snippets import (
-    WEIGHT_LEVELS,
     Span,
     compile_word_pattern,
     compute_highlights,
     extract_snippet,
-    locate_words,
 )
 from aragorn.systems.catalogue import SYSTEMS
+from aragorn.systems.enrichment import WEIGHT_LEVELS, locate_words
 from aragorn.text.index_terms import TermAnalyser
 from tests.conftest import SAMPLE, make_argument
 
@@ -118,7 +117,7 @@ def test_highlights_of_the_conclusion_are_omitted(make_retrieval, make_input):
     retrieval = make_retrieval(directory, qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
     explanation = stage.explain(retrieval, "1", "a")
-    spans = [span.text for span in explanation.component_spans if span.component]
+    spans = [explanation.text[start:end] for start, end, _ in explanation.components]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
     highlights = compute_highlights(stage, retrieval.collection, "a")

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import InputError
-from aragorn.index.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn.index.weighting import Dirichlet, Model, build_query, search
 from aragorn.progress import track
+from aragorn.systems.lexical import IndexSettings, TermIndex, build_term_index
 from aragorn_training.data.candidates import SAMPLE_FACTOR, select_least_similar
 from aragorn_training.data.split import (
     NEGATIVES_PER_ARGUMENT,
@@ -52,7 +52,7 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
     for start, end in track([*zip(starts, ends, strict=True)], "negatives", "conclusions"):
-        sample = _sample_rows(rng, start, end, len(conclusions), per_argument)
+        sample = _sample_rows(rng, int(start), int(end), len(conclusions), per_argument)
         count = per_argument * (end - start)
         rows = select_least_similar(conclusions[start], conclusions, sample, count)
         negatives[start:end] = rows.reshape(per_argument, end - start).T  # round-robin

@@ -21,9 +21,9 @@ from sentence_transformers.util import cos_sim
 from torch.nn import Module
 
 from aragorn.cache import Parts
-from aragorn.index.lexical import IndexSettings
 from aragorn.index.weighting import BM25
 from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.systems.lexical import IndexSettings
 from aragorn.text import tokenisers
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from aragorn.errors import UsageError
-from aragorn.index.lexical import IndexSettings
 from aragorn.options import argument, option
+from aragorn.systems.lexical import IndexSettings
 from aragorn_training.data.retrieval import load_input_fields, open_retrieval
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from aragorn_training.evaluation.significance import (

@@ -7,12 +7,11 @@ import pandas as pd
 
 from aragorn import __version__
 from aragorn.errors import InputError
-from aragorn.index.lexical import IndexSettings, LexicalParameters
 from aragorn.index.weighting import BM25
 from aragorn.io.qrels import read_qrels
 from aragorn.options import argument, option
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.lexical import get_term_index
+from aragorn.systems.lexical import IndexSettings, LexicalParameters, get_term_index
 from aragorn_training.data.retrieval import DatasetRetrieval, load_input_fields, open_retrieval
 from aragorn_training.options import (
     CheckpointOptions,

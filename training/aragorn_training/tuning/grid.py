@@ -16,14 +16,14 @@ import pandas as pd
 
 from aragorn import __version__
 from aragorn.errors import InputError, UsageError
-from aragorn.index import inverted, lexical, weighting
-from aragorn.index.lexical import LexicalParameters
+from aragorn.index import inverted, weighting
 from aragorn.index.weighting import search
 from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, build_rankings
 from aragorn.storage.archives import hash_named_files
+from aragorn.systems import lexical
 from aragorn.systems.enrichment import Enrichment
-from aragorn.systems.lexical import get_term_index
+from aragorn.systems.lexical import LexicalParameters, get_term_index
 from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from aragorn.index.lexical import LexicalParameters
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
+from aragorn.systems.lexical import LexicalParameters
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import render_card
 from aragorn_training.commands.all import list_recipe_changes

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.index.lexical import LexicalParameters
 from aragorn.pipeline.retrieval import Stage
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
@@ -22,6 +21,7 @@ from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import DEBATES, LEARNED_FUSIONS, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentParameters
+from aragorn.systems.lexical import LexicalParameters
 from aragorn.systems.quality import QualityRerankingStage
 from aragorn.systems.weighted_sum import PAIR_COLUMNS
 from aragorn.versions import describe_versions
