@@ -53,6 +53,9 @@ FORMS = {
     ],
     "download without suffix": lambda tmp: [pack(tmp / "c.zip?download=1", FILES, "", ZIP_BZIP2)],
     "archive of gzipped files": lambda tmp: [pack(tmp / "c.zip", GZIPPED)],
+    "archive of Windows": lambda tmp: [
+        pack(tmp / "c.zip", {"": "", ".hidden": "", **FILES}, "data\\")
+    ],
 }
 
 
@@ -119,6 +122,7 @@ REFUSED = {
     "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*."),
     "nested": (packed({"y.zip": ""}), f"x.zip/y.zip: zip archive in a zip archive; {UNPACK}"),
     "path out of archive": (packed({"../x": ""}), "x.zip/../x: path that leads out of the archive"),
+    "path of Windows": (packed({"..\\x": ""}), "path that leads out of the archive"),
     "both slashes": (
         packed({"a/idebate.json": CORPUS, "a\\idebate.json": CORPUS}),
         r"x.zip: a/idebate.json and a\idebate.json are the same path; remove one of them",

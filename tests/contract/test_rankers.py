@@ -19,6 +19,7 @@ BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 VARIANTS = {
     "gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction": True}),
     "cedr_knrm with a hidden layer": ("cedr_knrm", {"hidden": 5}),
+    "snrm with many latent terms": ("snrm", {"hidden": (5,), "latent": 259}),
 }
 
 
@@ -98,7 +99,11 @@ def test_topic_scores_equal_pair_scores(name, query, longest):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "name", [name for name in list_rankers() if issubclass(get_ranker_class(name), SiameseRanker)]
+    "name",
+    [
+        *(name for name in list_rankers() if issubclass(get_ranker_class(name), SiameseRanker)),
+        "snrm with many latent terms",
+    ],
 )
 @pytest.mark.parametrize("longest", [0, 1, 4, 5, 40])
 def test_encode_batch_equals_encode(name, longest):

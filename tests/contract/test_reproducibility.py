@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import CHECKSUMS_FILE
@@ -72,18 +73,30 @@ def fresh(topics_and_corpus, all_checkpoints_dir, tmp_path):
 
 
 class RemoteEngine(Engine):
-    """Local engine that pickles shards and results, and completes shards in reverse order."""
+    """Local engine that pickles shards and results, and completes shards in reverse order.
+
+    With a shared cache directory, its workers write the results, and send only that they did.
+    """
+
+    def __init__(self, shares_cache):
+        self.shares_cache = shares_cache
+        self.result_sizes = []
 
     def map(self, function, items, device):
-        for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
+        for pickled in [cloudpickle.dumps((function, index, item)) for index, item in items][::-1]:
             unpickled, index, item = pickle.loads(pickled)
-            yield index, pickle.loads(pickle.dumps(unpickled(item)))
+            result = cloudpickle.dumps(unpickled(item))
+            self.result_sizes.append(len(result))
+            yield index, pickle.loads(result)
 
 
-def test_engine_does_not_affect_results(complete, fresh, monkeypatch):
-    monkeypatch.setattr("aragorn.rank.open_engine", lambda *_: nullcontext(RemoteEngine()))
+@pytest.mark.parametrize("shares_cache", [False, True])
+def test_engine_does_not_affect_results(shares_cache, complete, fresh, monkeypatch):
+    engine = RemoteEngine(shares_cache)
+    monkeypatch.setattr("aragorn.rank.open_engine", lambda *_: nullcontext(engine))
     assert fresh.rank() == read_files(complete.output)
     assert fresh.read_cache() == complete.read_cache()
+    assert (min(engine.result_sizes) < 100) == shares_cache
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
 from aragorn.systems.quality import QualityRerankingStage
-from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash
+from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash, write_topics
 
 SBERT = SYSTEMS["sbert"].stage
 BM25 = SYSTEMS["bm25"].stage
@@ -91,6 +91,22 @@ def test_documents_are_scored_by_their_conclusions(execute):
     explanation = CONCLUSIONS.explain(execute(qid="2"), "2", row["docno"])
     assert explanation.score == row["score"]
     assert explanation.model_inputs["conclusion as tokenised"].startswith("topic ##")
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_all_documents_with_a_common_latent_term_are_retrieved(execute, corpus_with_topics, caplog):
+    write_topics(corpus_with_topics / "topics.xml", ["topicaa topicbb", "unheard", "topicac"])
+    stage = SYSTEMS["snrm"].stage
+    retrieval = execute()
+    ranking = retrieval.rank(stage)
+    documents = pd.DataFrame({"docno": retrieval.collection.documents.searchable_docnos})
+    pairs = retrieval.topics[["qid"]].merge(documents, how="cross")
+    # of the network, without the index
+    scores = pairs.assign(score=stage.score(retrieval, pairs)).query("score > 0")
+    merged = ranking.merge(scores, on=["qid", "docno"])
+    assert len(merged) == len(ranking) == len(scores) > 100
+    np.testing.assert_allclose(merged["score_x"], merged["score_y"], rtol=0, atol=1e-6)
+    assert "topic 2 (unheard): no document shares a latent term" in caplog.text
 
 
 RETRIEVER = FUSION_CANDIDATES["bm25_arguments"]

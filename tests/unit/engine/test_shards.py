@@ -1,15 +1,13 @@
 """Tests of shards and engines."""
 
-import operator
 import pickle
 import sys
 
 import pytest
-from ray import cloudpickle
 
 from aragorn.__main__ import main
 from aragorn.cache import Parts
-from aragorn.engine import CPU, LOCAL_ENGINE, Engine, Shard, choose_device, compute_shards
+from aragorn.engine import CPU, LOCAL_ENGINE, Shard, choose_device, compute_shards
 from aragorn.engine.ray_engine import find_gpu_index
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import load_checkpoint
@@ -40,32 +38,6 @@ def test_only_missing_shards_are_computed(tmp_path):
     for _ in range(2):
         assert compute_contents(tmp_path, interrupt_third_shard) == [b"0", b"1", b"2", b"3"]
     assert computed == [0, 1, 2, 2, 3]
-
-
-class RemoteEngine(Engine):
-    """A simulated engine whose workers share the disk of the cache directory."""
-
-    shares_cache = True
-
-    def map(self, function, parts, device):
-        for index, part in parts:
-            remote = cloudpickle.loads(cloudpickle.dumps((function, part)))
-            sent = cloudpickle.dumps(remote[0](remote[1]))
-            assert len(sent) < 100  # without the content
-            yield index, pickle.loads(sent)
-
-
-def test_workers_use_a_shared_cache_directory(tmp_path):
-    text = tmp_path / "text"
-    text.write_bytes(b"x" * 1000)
-
-    shards = [Shard(f"{index}.bin", 1, text.read_bytes) for index in range(3)]
-    function = operator.methodcaller("upper")
-    parts = Parts(tmp_path / "kept")
-    content = compute_shards(function, shards, parts, RemoteEngine(), CPU, "texts", "texts")
-    text.unlink()  # all results are cached
-    cached = compute_shards(function, shards, parts, LOCAL_ENGINE, CPU, "texts", "texts")
-    assert [read(index) for read in (content, cached) for index in range(3)] == [b"X" * 1000] * 6
 
 
 def test_unpickling_a_replaced_checkpoint_fails(checkpoints):

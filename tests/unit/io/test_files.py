@@ -3,7 +3,6 @@
 import gzip
 import pickle
 import re
-from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -156,26 +155,6 @@ def test_other_formats_as_input_are_named(name, tmp_path):
         Dataset(tmp_path / f"data.{name}")
 
 
-def test_values_over_several_lines_are_recognised(tmp_path):
-    for name, read in (
-        ("args-me.jsonl", lambda file: touche.read_arguments(file, touche.Argument)),
-        ("x.jsonl", tirex.read_documents),
-    ):
-        for content in (
-            '{\n  "id": "a"\n}',
-            '[\n  {"id": "a"}]',
-            '[{"id": "a"}]',
-            '\n{"docno": "1", "id": "a b"}\n{\n',
-        ):
-            file = tmp_path / name
-            file.write_text(content)
-            with pytest.raises(InputError) as error:
-                [*read(file)]
-            is_pretty = not content.startswith("\n")
-            reason = "a JSON array" if content[1:2] == "{" else "a JSON value over several lines"
-            assert (f"line 1: {reason}; expected" in str(error.value)) == is_pretty
-
-
 def test_topic_files_of_two_years_may_have_the_same_name(tmp_path):
     for year, qid in (("2020", 1), ("2021", 51)):
         (tmp_path / year).mkdir()
@@ -186,23 +165,6 @@ def test_topic_files_of_two_years_may_have_the_same_name(tmp_path):
     assert dataset.topics["qid"].tolist() == ["1", "51"]
     assert dataset.description.endswith("; topics of 2 files together")
     assert [*dataset.file_hashes] == ["topics.xml", "topics.xml (2)", "idebate.jsonl"]
-
-
-def test_archives_of_windows_are_read(tmp_path):
-    topics = "<t><topic><number>1</number><title>x</title></topic></t>"
-    members = {"data\\": "", "data\\topics.xml": topics, "data\\.hidden": "", "data\\idebate.jsonl":
-               f'{{"id": "a", "conclusion": "c", "argument": "{PREMISE}"}}'}  # fmt: skip
-    with ZipFile(tmp_path / "x.zip", "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    dataset = Dataset(tmp_path / "x.zip")
-    assert dataset.corpus_files == [tmp_path / "x.zip" / "data" / "idebate.jsonl"]
-    assert (dataset.topics["qid"].tolist(), dataset.documents["docno"].tolist()) == (["1"], ["a"])
-    assert [*dataset.file_hashes] == ["topics.xml", "idebate.jsonl"]
-    with ZipFile(tmp_path / "y.zip", "w") as archive:
-        archive.writestr("..\\topics.xml", topics)
-    with pytest.raises(InputError, match="path that leads out of the archive"):
-        Dataset(tmp_path / "y.zip")
 
 
 def test_loop_of_links_is_called_unreadable_not_missing(tmp_path):

@@ -4,13 +4,12 @@ from copy import deepcopy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import BertConfig, BertModel
 
 from aragorn.models import transformer
 from aragorn.models.network import pad
 from aragorn.models.rankers.drmm import DRMM
-from aragorn.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
 from aragorn.models.rankers.tfr_bert import TFRBERT
 from aragorn.models.taggers import TokenAnnotation
 from aragorn.models.taggers.targer import TARGER, join_adjacent
@@ -18,37 +17,6 @@ from aragorn.models.transformer import QUERY_LENGTH, BERTConfig
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts
-
-SNRM_TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], [*range(2, 12)]]
-SNRM_TEXTS += [[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)]
-
-
-def build_snrm(hidden=(), *, latent=9, padded=False, length=1.0):
-    torch.manual_seed(3)
-    sizes = {"vocabulary": 12, "dimensions": 6, "latent": latent, "hidden": hidden}
-    return SNRM(SNRM.Config(**sizes, padded=padded, length=length)).double()
-
-
-@pytest.mark.parametrize("length", [0.5, 1.0])
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("hidden", [(), (5,)])
-def test_deduplicated_words_keep_vectors_and_gradients(hidden, padded, length):
-    ranker = build_snrm(hidden, latent=259, padded=padded, length=length)
-    results = list[list[Tensor]]()
-    assert (len(SNRM_TEXTS), 259) > (TEXT_BATCH, LATENT_TERM_BATCH)
-    factors = torch.randn(len(SNRM_TEXTS), 259, dtype=torch.float64)
-    for represent in (ranker.encode, ranker.encode_batch):
-        vectors = represent(*pad(SNRM_TEXTS))
-        results.append(
-            [vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))]
-        )
-    assert all((tensor != 0).any() for tensor in results[0])
-    with torch.no_grad():
-        results[0].append(results[0][0])
-        results[1].append(ranker.encode_batch(*pad(SNRM_TEXTS)))  # in batches of latent terms
-    for plain, deduplicated in zip(*results, strict=True):
-        torch.testing.assert_close(deduplicated, plain, rtol=0, atol=1e-11)
-
 
 WORDS = 3000
 

@@ -90,9 +90,9 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps):
 
 
 def build_random_texts(length):
-    """Build four random texts: three of `length` words and one that is two words shorter."""
-    mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
-    return torch.randint(2, 30, (4, length)) * mask, mask
+    """Build six random texts: five of `length` words and one that is two words shorter."""
+    mask = torch.arange(length) < torch.tensor([[length]] * 5 + [[length - 2]])
+    return torch.randint(2, 30, (6, length)) * mask, mask
 
 
 @pytest.fixture
@@ -101,9 +101,14 @@ def batch():
     return build_random_texts(5), build_random_texts(12), build_random_texts(9)
 
 
-@pytest.mark.parametrize(
-    "ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))]
-)
+SNRM_VARIANTS = [
+    SNRM(SNRM.Config(30, 8, latent=10, hidden=hidden, padded=padded, length=length))
+    for hidden in ((), (5,))
+    for padded, length in ((False, 0.5), (True, 1.0))
+]
+
+
+@pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), *SNRM_VARIANTS])
 def test_batched_premises_change_neither_loss_nor_gradients(ranker, batch):
     def compute_gradients(value):
         return [value, *torch.autograd.grad(value, list(ranker.parameters()))]
@@ -122,7 +127,7 @@ def test_l1_penalty_covers_all_latent_vectors(batch):
     ranker = SNRM(SNRM.Config(30, 8, latent=10))
     added = pairwise_loss(ranker, *batch, 1.0, 0.5) - pairwise_loss(ranker, *batch, 1.0, 0.0)
     norms = sum(ranker.encode(*part).abs().sum().item() for part in batch)
-    assert added.item() == pytest.approx(0.5 * norms / 4, abs=1e-5)
+    assert added.item() == pytest.approx(0.5 * norms / 6, abs=1e-5)
     for ranker in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
         with pytest.raises(UsageError, match="has no latent vectors"):
             pairwise_loss(ranker, *batch, 1.0, 0.5)
