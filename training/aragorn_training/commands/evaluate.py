@@ -325,9 +325,18 @@ def report(options: ReportOptions) -> None:
 
 
 def docs(options: NoOptions) -> None:
-    """Update the generated sections of the documents."""
+    """Update the generated sections of the documents, and the plot of argument quality."""
+    import pandas as pd
+
+    from aragorn.storage.atomic_files import write_atomic
+    from aragorn_training.evaluation.plots import PNG_SIGNATURE
+    from aragorn_training.report.published import RESULTS
     from aragorn_training.report.published_pages import write_published
     from aragorn_training.report.sections import update_readmes
+    from aragorn_training.studies.argument_quality.plot import plot_correlations
 
     update_readmes()
     write_published()
+    results = pd.read_csv(RESULTS / "argument_quality.csv")
+    picture = plot_correlations(results, "logistic")  # the loss of tfr_bert
+    write_atomic(RESULTS / "argument_quality.png", picture, PNG_SIGNATURE)

@@ -2,14 +2,11 @@
 
 import io
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
-from scipy.stats import spearmanr
 
 PNG_SIGNATURE = rb"\x89PNG\r\n"
 NEUTRAL = "#30638e"
@@ -28,14 +25,6 @@ def render_png(fig: Figure) -> bytes:
     """Render a figure as PNG at 110 dpi, without metadata that name matplotlib's version."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def reduce_colours(png: bytes) -> bytes:
-    """Reduce a PNG file to 32 colours, which makes scatter plots several times smaller."""
-    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
-    buffer = io.BytesIO()
-    image.save(buffer, format="png", optimize=True)
     return buffer.getvalue()
 
 
@@ -87,35 +76,3 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
         ax.locator_params(axis="x", nbins=6)
         ax.grid(axis="x", alpha=0.3)
     return render_png(fig)
-
-
-class LengthPanel(NamedTuple):
-    """Arguments of a data set as a panel of `plot_scores_by_length`."""
-
-    title: str
-    words: np.ndarray  # (arguments,) word counts
-    scores: np.ndarray  # (arguments,)
-    quality: np.ndarray  # (arguments,) percentile rank of the quality, from 0 to 1
-
-
-def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
-    """Plot scores against lengths, a panel per data set; better arguments are darker."""
-    n_rows = -(-len(panels) // 3)
-    fig = create_figure(10.5, 3.2 * n_rows)
-    grid = fig.subplots(n_rows, 3, squeeze=False)
-    for ax in grid.flat[len(panels) :]:
-        ax.set_visible(False)
-    for ax, panel in zip(grid.flat, panels, strict=False):
-        style = {"cmap": "viridis_r", "vmin": 0, "vmax": 1, "s": 4, "linewidths": 0}
-        points = ax.scatter(panel.words, panel.scores, c=panel.quality, **style)
-        ax.set_xscale("log")
-        ax.set_xlim(5, 500)
-        ax.set_xticks([5, 10, 20, 50, 100, 200, 500], ["5", "10", "20", "50", "100", "200", "500"])
-        ax.minorticks_off()
-        correlation = spearmanr(panel.words, panel.scores).statistic
-        ax.set_title(f"{panel.title}\nSpearman {correlation:.2f}", fontsize=9)
-        ax.set(xlabel="words", ylabel="predicted quality")
-        ax.grid(alpha=0.3)
-    label = "quality by people, percentile in its topic"
-    fig.colorbar(points, ax=list(grid.flat), label=label, shrink=0.6)
-    return reduce_colours(render_png(fig))

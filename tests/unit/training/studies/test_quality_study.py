@@ -1,20 +1,25 @@
 """Tests of the argument-quality study on small data."""
 
+from io import BytesIO
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from msgspec.structs import replace
+from PIL import Image, ImageChops
 
 from aragorn.errors import TrainingError
 from aragorn_training.__main__ import main
 from aragorn_training.data.quality import FOLDERS, load_table, prepare_quality
 from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.evaluation.folds import split_folds
+from aragorn_training.evaluation.plots import render_png
 from aragorn_training.fitting.listwise import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
+from aragorn_training.report.published import RESULTS
 from aragorn_training.studies.argument_quality import _build_key, protocol
+from aragorn_training.studies.argument_quality.plot import NETWORKS, draw_correlations
 from aragorn_training.studies.argument_quality.protocol import (
     N_DEV,
     SETTINGS,
@@ -150,6 +155,29 @@ def run(encoder, tmp_path, monkeypatch):
 def read_table(file):
     figures = ("mean", "ci_low", "ci_high", "sd", "n_seeds")
     return pd.read_csv(file, keep_default_na=False, na_values=dict.fromkeys(figures, ""))
+
+
+def test_shipped_plot_shows_the_shipped_table():
+    table = read_table(RESULTS / "argument_quality.csv")
+    figure = draw_correlations(table, "logistic")
+    networks, losses = figure.axes
+    labels = [label.get_text() for label in networks.get_yticklabels()]
+    assert (labels[0], labels[-1], len(labels)) == ("UKP → UKP", "UKP and IBM → Webis", 7)
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == [label for label, _ in NETWORKS.values()]
+    index = ["setting", "test_set", "target", "network", "measure"]
+    means = table.set_index(index)["mean"]
+    expected = means["ukp_transfer", "webis", "combined", "logistic", "Spearman"]
+    [tfr_bert] = [bar[0] for bar in networks.containers if bar.get_label() == "TFR-BERT"]
+    heights = np.round(tfr_bert.get_ydata().astype(float))
+    assert tfr_bert.get_xdata()[heights == labels.index("UKP → Webis")] == [expected]
+    names = [label.get_text() for label in losses.get_yticklabels()]
+    values = losses.containers[0][0].get_xdata()
+    expected = means["ukp", "ukp", "", "list_mle", "Spearman"]
+    assert values[names.index("ListMLE")] == expected
+    with Image.open(RESULTS / "argument_quality.png") as shipped:
+        drawn = Image.open(BytesIO(render_png(figure)))
+        assert ImageChops.difference(shipped.convert("RGB"), drawn.convert("RGB")).getbbox() is None
 
 
 @pytest.mark.slow

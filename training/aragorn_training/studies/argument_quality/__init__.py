@@ -20,7 +20,6 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.versions import describe_versions
 from aragorn_training.data.quality import load_table
-from aragorn_training.evaluation.plots import LengthPanel, plot_scores_by_length
 from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.listwise import LOSSES
@@ -28,6 +27,7 @@ from aragorn_training.fitting.recipe import EncoderSettings, Recipe
 from aragorn_training.mapping import get_default_process_count, map_cached
 from aragorn_training.options import ProcessOptions, Result, StudyOptions, parse_positive_int
 from aragorn_training.studies.argument_quality import table
+from aragorn_training.studies.argument_quality.plot import plot_correlations
 from aragorn_training.studies.argument_quality.protocol import (
     SETTINGS,
     Cell,
@@ -71,7 +71,7 @@ def run(options: Options) -> Result:
     """Train and evaluate all networks of the settings.
 
     Returns:
-        The table (columns `table.COLUMNS`) and a scatter plot of the first seed's scores by length.
+        The table (columns `table.COLUMNS`) and a plot, see `plot_correlations`.
         One row per network and measure: macro mean over topics, 95 % bootstrap interval, and
         deviation over seeds. For re-ranked lists, each measure also has its gain over the original
         order.
@@ -116,9 +116,8 @@ def _tabulate_settings(
     embeddings: Mapping[str, np.ndarray],
     loss: str,
 ) -> Result:
-    """Tabulate the scores of all cells, and plot those of the networks of a loss."""
+    """Tabulate the scores of all cells, and plot the results of the networks."""
     rows: table.Rows = []
-    panels: list[LengthPanel] = []
     for name, runner in runners.items():
         folds = table.group_folds(scores, name)
         setting_embeddings = np.concatenate(
@@ -131,9 +130,8 @@ def _tabulate_settings(
         ]
         if name == RERANKING_SETTING:
             rows += table.tabulate_reranking(runner, networks)
-        panels += table.build_length_panels(runner, networks[loss][0])
     results = pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"})
-    return Result(results, {"": plot_scores_by_length(panels)})
+    return Result(results, {"": plot_correlations(results, loss)})
 
 
 def _train_and_score(runners: Mapping[str, SettingRunner], cell: Cell) -> np.ndarray:

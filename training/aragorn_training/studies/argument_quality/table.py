@@ -1,14 +1,13 @@
 """Evaluate scores of ranked arguments (correlations, partial ones given length, and nDCG), and
 tabulate the results of the study."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from aragorn_training.evaluation.plots import LengthPanel
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.evaluation.similarity import CORRELATIONS, correlate, group_rows_by_topic
 from aragorn_training.fitting.listwise import compute_dense_ranks
@@ -33,7 +32,6 @@ QUALITY_DIMENSIONS = {
     "combined": "score",
     **{name: name for name in ("rhetorical", "logical", "dialectical")},
 }
-DATA_NAMES = {"ukp": "UKP", "ibm": "IBM", "webis": "Webis"}  # in titles of plots
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
 RERANKING = "webis_reranking"  # setting name of the re-ranking rows
 KEY_COLUMNS = ["setting", "test_set", "target", "network"]
@@ -117,16 +115,6 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
             frames = [pd.DataFrame(array, columns=columns) for array in arrays]
             rows += _tabulate_measures((RERANKING, "webis", variant, network), frames)
     return rows
-
-
-def build_length_panels(runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
-    """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
-    trained_on = " and ".join(DATA_NAMES[name] for name in runner.setting.train_data)
-    words = count_argument_words(runner.table)
-    percentiles = runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
-    for test_set, mask in _mask_test_sets(runner).items():
-        title = f"trained on {trained_on}, tested on {DATA_NAMES[test_set]}"
-        yield LengthPanel(title, words[mask], scores[mask], percentiles[mask])
 
 
 def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
