@@ -70,11 +70,6 @@ def edit_weights(change):
     return change_weights
 
 
-def link_to_zero(file):
-    file.unlink()
-    file.symlink_to("/dev/zero")
-
-
 def add_term(directory):
     replace_file("vocabulary.txt", (directory / "vocabulary.txt").read_text() + "zzz\n")(directory)
 
@@ -103,7 +98,10 @@ def test_malformed_files_of_all_kinds_are_refused(
         for kind, content in CONTENTS.items()
     }
     changes |= {
-        f"{name} is endless": lambda folder, name=name: link_to_zero(folder / name)
+        f"{name} is endless": lambda folder, name=name: (
+            (folder / name).unlink(),
+            (folder / name).symlink_to("/dev/zero"),
+        )
         for name in original
         if name[0] != "R"
     }

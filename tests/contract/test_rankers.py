@@ -171,17 +171,13 @@ def test_matching_is_float32_under_autocast(name):
     assert_close(actual, expected)
 
 
-def combine_pairs(queries, premises):
-    rows = np.meshgrid(np.arange(len(queries)), np.arange(len(premises)))
-    texts = PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises)
-    return TokenisedPairs(*texts, rows[0].ravel(), rows[1].ravel())
-
-
 def test_score_pairs_equals_forward_with_any_number_of_threads(name):
     ranker = build(name)
     queries = generate_texts(1, 3, 10)
     premises = [[], *generate_texts(2, 120, 60)]
-    pairs = combine_pairs(queries, premises)
+    rows = np.meshgrid(np.arange(len(queries)), np.arange(len(premises)))
+    texts = PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises)
+    pairs = TokenisedPairs(*texts, rows[0].ravel(), rows[1].ravel())
     before = torch.get_num_threads()
     scores = []
     try:

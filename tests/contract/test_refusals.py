@@ -40,10 +40,6 @@ ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;
 ONE_TOPIC = TOPIC.format(1, "a")
 
 
-def link_to(target):
-    return lambda file: file.symlink_to(target)
-
-
 def write_bomb(file):
     """Write a small gzip file that exceeds the size limit when it is decompressed."""
     file.write_bytes(gzip.compress(b"\0" * (4 << 20)))
@@ -54,7 +50,7 @@ INPUTS = {
     "no topics": ({"args-me.json": CORPUS, "t": os.mkdir}, "(optionally .gz); subdirectories are not searched; pass each with"),
     "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
     "no corpus, with fix": ({"topics.xml": ONE_TOPIC, "c": os.mkdir}, "elsewhere with another -i; subdirectories are not"),
-    "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
+    "topics: broken link": (topics(lambda file: file.symlink_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
     "topics: not UTF-8": (topics(b"<topics>\n<topic>\xff</topic></topics>"), "line 2: malformed XML"),
     "topics: # in number": (topic("#1", "a"), "topics.xml, line 1: invalid number '#1'; ids must not start with #"),

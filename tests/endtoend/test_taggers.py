@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from aragorn.engine import CPU
 from aragorn.explain import format_scores
+from aragorn.inference import enrichment
 from aragorn.inference.checkpoint import TaggerCheckpoint, load_tagger
 from aragorn.inference.enrichment import enrich_texts
 from aragorn.models.taggers.targer import TARGER
@@ -154,6 +155,28 @@ def test_index_contains_only_kept_components(checkpoints_copy, execute):
     assert retrieval.rank(STAGE)["docno"].tolist() == retrieval.rank(unreduced)["docno"].tolist()
     assert 0 < filtered.total_length < plain.total_length
     assert len(filtered.lengths) == len(plain.lengths) == 575
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize(("limit", "is_announced"), [(574, True), (575, False)])
+def test_index_counts_the_enriched_words_of_every_document(
+    limit, is_announced, all_checkpoints_dir, execute, monkeypatch, caplog
+):
+    caplog.set_level("WARNING")
+    monkeypatch.setattr(enrichment, "MANY_DOCUMENTS", limit)
+    collection = execute().collection
+    index = SYSTEMS["deepct_dirichlet"].stage.get_index(collection)
+    texts = collection.documents.read_texts(collection.documents.searchable_docnos)["premise"]
+    tagger = load_tagger(all_checkpoints_dir / "deepct")
+    for row, words in enumerate(enrich_texts(texts.tolist(), tagger, CPU)):
+        counts = dict(zip(*index.get_document_terms(row), strict=True))
+        assert counts == index.count_enriched_terms(words)
+    assert index.total_length > 1000
+    message = "enriching 575 documents on a CPU takes hours; use a GPU, or --cache-dir DIR"
+    assert (message in caplog.text) == is_announced
+    caplog.clear()
+    SYSTEMS["deepct_bm25_rm3"].stage.get_index(collection)  # of the same enriched documents
+    assert caplog.text == ""
 
 
 def test_explain_marks_claims_and_premises(corpus_with_topics, all_checkpoints_dir, execute):

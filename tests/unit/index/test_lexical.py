@@ -20,10 +20,10 @@ DOCUMENTS = pd.DataFrame({
 })  # fmt: skip
 
 
-def build_index(directory, documents=DOCUMENTS, settings=UNSTEMMED):
+def build_index(directory, documents=DOCUMENTS, settings=UNSTEMMED, *frequencies):
     directory.mkdir(exist_ok=True)
     lookup = build_text_lookup(documents)
-    build_term_index(directory, documents["docno"].tolist(), lookup, settings)
+    build_term_index(directory, documents["docno"].tolist(), lookup, settings, *frequencies)
     return TermIndex(directory, settings)
 
 
@@ -63,6 +63,25 @@ def test_collection_may_be_empty(tmp_path):
     index = build_index(tmp_path, DOCUMENTS[:0])
     assert (index.terms, index.total_length) == ([], 0)
     assert search(index, QUERY, BM25(), 10).documents.size == 0
+
+
+def test_index_sums_the_frequencies_of_enriched_words(tmp_path):
+    words = [{"zoos": 4, "cage": 4, "running": 7, "runs": 4}, {}]
+    plain, stemmed = (
+        build_index(
+            tmp_path / stemmer,
+            DOCUMENTS[:2],
+            IndexSettings(stemmer=stemmer),
+            lambda a, b: words[a:b],
+        )
+        for stemmer in ("none", "porter")
+    )
+    terms, frequencies = stemmed.get_document_terms(0)
+    assert dict(zip(terms, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
+    assert stemmed.lengths.tolist() == [19, 0]
+    expected = {"run": 5, "b": 1}
+    assert stemmed.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == expected
+    assert {"running", "runs"} <= {*plain.terms}
 
 
 TEXTS = [

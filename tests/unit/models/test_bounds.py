@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from aragorn.index.weighting import BM25, RM3, Dirichlet
+from aragorn.inference.checkpoint import build_from_config
 from aragorn.models.rankers import get_ranker_class, list_rankers
 from aragorn.models.taggers import get_tagger_class
 from aragorn.models.transformer import BERTConfig
@@ -40,6 +41,23 @@ def test_every_setting_is_bounded(name, setting):
     for value in (-2, 10**9, 10**30, 1e300, float("nan"), float("inf"), [10**9], ["x"] * 10**4):
         with pytest.raises(msgspec.ValidationError):
             raise AssertionError(f"{value!r:.40}: {convert(CONFIGS[name], setting, value)}")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_bounds_are_checked_before_the_network_is_built(name, monkeypatch):
+    def build(*_):
+        raise AssertionError("built")
+
+    network = NETWORKS[name]
+    monkeypatch.setattr(network, "__init__", build)
+    required = {"vocabulary": 5, "tags": ["O"], "bert": {}}
+    names = {field.name for field in fields(network.Config)}
+    values = {key: value for key, value in required.items() if key in names}
+    with pytest.raises(AssertionError, match="built"):
+        build_from_config(network, values)
+    for setting in names - {"bert"}:
+        with pytest.raises(msgspec.ValidationError, match=rf"\$\.{setting}`"):
+            build_from_config(network, values | {setting: 10**12})
 
 
 PARAMETERS = [
