@@ -57,7 +57,7 @@ def rank(options: RankOptions) -> None:
     """
     check_tag(options.tag_prefix)
     if os.path.realpath(options.output_dir) in map(os.path.realpath, options.inputs):
-        raise UsageError(f"{options.output_dir}: the input; choose another --output")
+        raise UsageError(f"{options.output_dir}: is the input; choose another --output")
     with (
         open_engine(options) as engine,
         open_session(options, options.cache_dir, options.output_dir, engine) as session,

@@ -209,7 +209,7 @@ def test_limit_of_file_sizes_is_named(tmp_path):
 
 def test_output_that_is_the_input_is_refused(rank, tmp_path):
     code, text = rank("-o", str(tmp_path / "input"))
-    assert (code, "input: the input; choose another --output" in text) == (2, True)
+    assert (code, "input: is the input; choose another --output" in text) == (2, True)
     assert not list((tmp_path / "input").glob("aragorn-*"))
 
 
