@@ -38,6 +38,7 @@ from tests.contract.input_files import (
 NAN = math.nan
 ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 ONE_TOPIC = TOPIC.format(1, "a")
+CANDIDATE = rerank({"score": 0})["rerank.jsonl"]
 
 
 def write_bomb(file):
@@ -120,7 +121,7 @@ INPUTS = {
     "candidates: score NaN": (rerank({"score": NAN}), "rerank.jsonl, line 1, byte 70: NaN is not valid JSON; expected"),
     "candidates: score '1_0'": (rerank({"score": "1_0"}), "score is '1_0'"),
     "candidates: score of 401 digits": (rerank({"score": 10**400}), "rerank.jsonl, line 1: score is 1000"),
-    "candidates: score 1e999": ({"rerank.jsonl": '{"qid":"1","docno":"d","score":1e999}'}, "line 1: Number out of range"),
+    "candidates: score 1e999": ({"rerank.jsonl": CANDIDATE.replace("0}", "1e999}")}, "line 1: Number out of range"),
     "candidates: rank 1.5": (rerank({"rank": 1.5}), "rerank.jsonl, line 1: rank is 1.5; expected a non-negative integer"),
 }  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Indexes of a collection: terms, conclusions, latent terms and vectors."""
+"""Inverted indexes and their weighting; vectors and their search."""

@@ -11,10 +11,10 @@ between TIRA's client and ir_datasets, see the record types.
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -33,24 +33,39 @@ RERANK_FILE = "rerank.jsonl"
 DOCUMENTS_FILES = ("documents.jsonl", "corpus.jsonl")
 RANK_LIMIT = 10**9  # ranks must be smaller
 UNSUPPORTED = "; BEIR (`_id`) and `segments` are not supported"
+EXPECTED_QUERIES = f'expected lines {{"qid": "1", "query": "…"}}{UNSUPPORTED}'
+EXPECTED_DOCUMENTS = f'expected lines {{"docno": "1", "text": "…"}}{UNSUPPORTED}'
+EXPECTED_CANDIDATES = (
+    'expected lines {"qid": "1", "docno": "1"}, with query and text if their files are missing'
+)
 
-T = TypeVar("T")
 Id = int | str | UnsetType
 Text = str | UnsetType
 
 
-class Query(msgspec.Struct, gc=False):
-    """Line of queries.jsonl; fields of a kind are alternatives."""
+class CandidateQuery(msgspec.Struct, gc=False):
+    """Query in a line of rerank.jsonl; of alternative fields, the first is set when decoded."""
 
     qid: Id = UNSET
     query_id: Id = UNSET
     query: Text = UNSET
+
+    def __post_init__(self) -> None:
+        self.qid = _get_qid(self)
+        self.query = query = _get(self, "query", "default_text", "text")
+        if not query.strip():
+            raise ValueError(f"topic {abbreviate(self.qid)} has an empty query")
+
+
+class Query(CandidateQuery, gc=False):
+    """Line of queries.jsonl."""
+
     default_text: Text = UNSET
     text: Text = UNSET
 
 
 class Document(msgspec.Struct, gc=False):
-    """Line of documents.jsonl, or a candidate as a document."""
+    """Line of documents.jsonl, or a candidate as a document, decoded as a query."""
 
     docno: Id = UNSET
     doc_id: Id = UNSET
@@ -58,18 +73,28 @@ class Document(msgspec.Struct, gc=False):
     text: Text = UNSET
     default_text: Text = UNSET
 
+    def __post_init__(self) -> None:
+        self.docno = _get_docno(self)
+        self.text = _get(self, "text", "default_text")
+
 
 class Candidate(msgspec.Struct, gc=False):
-    """Line of rerank.jsonl, without its text."""
+    """Line of rerank.jsonl, without query and text, decoded as a query; a missing rank or score is
+    NaN."""
 
     qid: Id = UNSET
     query_id: Id = UNSET
-    query: Any = UNSET  # not used if there are queries
     docno: Id = UNSET
     doc_id: Id = UNSET
     docid: Id = UNSET
     rank: Any = UNSET
     score: Any = UNSET
+
+    def __post_init__(self) -> None:
+        self.qid = _get_qid(self)
+        self.docno = _get_docno(self)
+        self.rank = nan if self.rank is UNSET else _parse_rank(self.rank)
+        self.score = nan if self.score is UNSET else _parse_score(self.score)
 
 
 def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
@@ -77,36 +102,21 @@ def read_queries(file: Path) -> Iterator[tuple[int, str, str]]:
 
     Raises InputError for the first invalid line, a topic with two queries, or if there is none.
     """
-    expected = 'expected lines {"qid": "1", "query": "…"}'
-
-    def parse(record: Any) -> tuple[str, str]:
-        has_documents = isinstance(record, Candidate)
-        names = ("query",) if has_documents else ("query", "default_text", "text")
-        qid = _get_qid(record)
-        query = _get(record, *names)
-        if not isinstance(query, str):
-            raise ValueError(f"query is {_format(query)}; expected a string")
-        if not query.strip():
-            raise ValueError(f"topic {abbreviate(qid)} has an empty query; {expected}")
-        return qid, query
-
     is_candidates = file.name.startswith(RERANK_FILE)
-    records = _read(file, Candidate if is_candidates else Query, parse, expected)
+    records = read_jsonl(file, CandidateQuery if is_candidates else Query, EXPECTED_QUERIES)
+    topics = ((line, str(record.qid), str(record.query)) for line, record in records)
     n_topics = 0
-    for topic in _drop_repeated(file, records, "qid", "query"):
+    for topic in _drop_repeated(file, topics, "qid", "query"):
         n_topics += 1
         yield topic
     if not n_topics:
-        raise InputError(file, "", "no queries", expected)
+        raise InputError(file, "", "no queries", EXPECTED_QUERIES)
 
 
 def read_documents(file: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line, docno and text of each document, perhaps repeated; may raise InputError."""
-
-    def parse(record: Document) -> tuple[str, str]:
-        return _get_docno(record), _get(record, "text", "default_text")
-
-    return _read(file, Document, parse, 'expected lines {"docno": "1", "text": "…"}')
+    for line, record in read_jsonl(file, Document, EXPECTED_DOCUMENTS):
+        yield line, str(record.docno), str(record.text)
 
 
 def read_unique_documents(file: Path) -> Iterator[tuple[int, str, str]]:
@@ -119,40 +129,17 @@ def read_candidates(file: Path) -> Iterator[tuple[int, str, str, float, float]]:
 
     Raises InputError for the first invalid line, or if only some lines have a rank or score.
     """
-
-    def parse(record: Candidate) -> tuple[str, str, float, float]:
-        rank = nan if record.rank is UNSET else _parse_rank(record.rank)
-        score = nan if record.score is UNSET else _parse_score(record.score)
-        return _get_qid(record), _get_docno(record), rank, score
-
-    expected = (
-        'expected lines {"qid": "1", "docno": "1"}, with query and text if their files are missing'
-    )
     first: tuple[int, str, str, float, float] | None = None
-    for row in _read(file, Candidate, parse, expected):
+    for line, record in read_jsonl(file, Candidate, EXPECTED_CANDIDATES):
+        row = (line, str(record.qid), str(record.docno), record.rank, record.score)
         first = first or row
         for name, value, first_value in (("rank", row[3], first[3]), ("score", row[4], first[4])):
             if isfinite(value) != isfinite(first_value):
                 present, absent = (first, row) if isfinite(first_value) else (row, first)
                 reason = f"line {present[0]} has a {name} and line {absent[0]} has none"
-                location = f"line {row[0]} (qid {abbreviate(row[1])}, docno {abbreviate(row[2])})"
+                location = f"line {line} (qid {abbreviate(row[1])}, docno {abbreviate(row[2])})"
                 raise InputError(file, location, reason, "provide it in all lines or in none")
         yield row
-
-
-def _read(
-    file: Path, record_type: type[T], parse: Callable[[T], tuple[Any, ...]], expected: str
-) -> Iterator[Any]:
-    """Yield line number and values of each record; ValueErrors of `parse` become InputErrors."""
-    for line, record in read_jsonl(file, record_type, expected):
-        try:
-            values = parse(record)
-        except KeyError as error:
-            reason = f"missing {error.args[0]}"
-            raise InputError(file, f"line {line}", reason, f"{expected}{UNSUPPORTED}") from None
-        except ValueError as error:
-            raise InputError(file, f"line {line}", str(error)) from None
-        yield (line, *values)
 
 
 def _drop_repeated(
@@ -178,10 +165,10 @@ def _drop_repeated(
 
 
 def _get(record: object, *names: str) -> Any:
-    """Return the value of several names; raise KeyError if there is none, ValueError if two."""
-    values = {name: value for name in names if (value := getattr(record, name)) is not UNSET}
+    """Return the value of several names; raise ValueError if there is none, or two."""
+    values = {name: value for name in names if (value := getattr(record, name, UNSET)) is not UNSET}
     if not values:
-        raise KeyError(names[0])
+        raise ValueError(f"missing {names[0]}")
     if len(values) > 1 and len({*map(str, values.values())}) > 1:
         listing = " and ".join(f"{name} is {_format(value)}" for name, value in values.items())
         raise ValueError(f"{listing}; remove one")
@@ -195,7 +182,7 @@ def _get_docno(record: Document | Candidate) -> str:
     return docno
 
 
-def _get_qid(record: Query | Candidate) -> str:
+def _get_qid(record: CandidateQuery | Candidate) -> str:
     qid = str(_get(record, "qid", "query_id"))
     if rule := describe_invalid_qid(qid):
         raise ValueError(f"qid is '{abbreviate(qid)}'; {rule}")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from aragorn.errors import UsageError, abbreviate
 from aragorn.explanation import Highlight
-from aragorn.search.results import Hit, SearchResults, select_largest_contributions
+from aragorn.search.results import SearchResults, select_largest_contributions
 from aragorn.search.snippets import Span
 from aragorn.systems.catalogue import SYSTEMS, get_system
 from aragorn.systems.enrichment import WEIGHT_LEVELS
@@ -142,10 +142,6 @@ def render_results(
     return render(site, params, title, summary=summary, results=results.system_results)
 
 
-def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
-    return split_text(hit.premise, hit.snippet.matches, hit.highlights, span)
-
-
 def split_text(
     text: str, matches: Sequence[Span], highlights: Sequence[Highlight], span: Span
 ) -> Iterator[tuple[str, bool, str]]:
@@ -188,7 +184,6 @@ def _create_environment() -> Environment:
         "select_largest_contributions": select_largest_contributions,
         "max_contributions": MAX_CONTRIBUTIONS,
         "span": Span,
-        "split_segments": split_segments,
         "split_text": split_text,
         "stances": STANCES,
         "weights": [f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)],

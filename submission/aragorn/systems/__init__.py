@@ -1,1 +1,1 @@
-"""Retrieval systems, and the stages that they consist of."""
+"""Retrieval systems, the stages that they consist of, and the indexes of these."""
