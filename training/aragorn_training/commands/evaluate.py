@@ -131,7 +131,7 @@ class ReportOptions(CheckpointOptions, OrderOptions, DefaultInputOptions):
     runs: tuple[Path, ...] = argument(
         default=(),
         metavar="RUN_DIR",
-        help="directories with <team>-<system>.txt runs, of several teams or years; "
+        help="directories with <team>-<system>.txt runs, of several teams, versions or years; "
         "required without --published",
     )
     qrels: tuple[NamedPath, ...] = qrels_option(
@@ -142,7 +142,7 @@ class ReportOptions(CheckpointOptions, OrderOptions, DefaultInputOptions):
     baseline: str | None = option(
         None,
         parse=escape_name,
-        help="system, or <team>-<system>, that the others are tested against "
+        help="system, <team>-<system> or DIR/<system> that the others are tested against "
         "(default: the one whose run equals run.txt)",
     )
     published: bool = option(
