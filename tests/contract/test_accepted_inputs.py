@@ -200,7 +200,6 @@ BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 def read_input_rows(dataset):
     ranking = dataset.get_input_run(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
-    assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
     assert ranking["rank"].tolist() == ranks.tolist()
     return list(zip(ranking["qid"], ranking["docno"], strict=True))

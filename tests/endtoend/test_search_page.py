@@ -151,7 +151,6 @@ def test_command_serves_until_it_is_stopped(signum, code, message, tmp_path):
     streams = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     process = subprocess.Popen(command, **streams, text=True, env=environment)
     try:
-        assert process.stdout is not None
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", build_url(system="bm25"))

@@ -10,11 +10,9 @@ from aragorn.__main__ import main
 from aragorn.engine import CPU
 from aragorn.index import dense as retrieval_dense
 from aragorn.index.dense import encode_queries
-from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.systems import dense
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
-from aragorn.systems.quality import QualityRerankingStage
 from tests.conftest import argv, assert_runs, make_argument, read_files, update_hash, write_topics
 
 SBERT = SYSTEMS["sbert"].stage
@@ -25,7 +23,6 @@ CONCLUSIONS = FUSION_CANDIDATES["sbert_conclusions"]
 def compute_cosines(retrieval, title):
     """Compute the cosines of all conclusions to a title, in descending order."""
     checkpoint = SBERT.load_checkpoint(retrieval.session.checkpoints)
-    assert isinstance(checkpoint, RankerCheckpoint)
     conclusions = sorted(set(retrieval.collection.documents.read_conclusions()["conclusion"]))
     vectors = encode_queries(conclusions, checkpoint, CPU).astype(np.float16).astype(np.float64)
     similarities = (vectors * encode_queries([title], checkpoint, CPU)).sum(axis=1)
@@ -176,7 +173,6 @@ def test_debate_mean_uses_only_top_documents(make_retrieval, make_input):
 
 
 QUALITY = SYSTEMS["tfr_bert"].stage
-assert isinstance(QUALITY, QualityRerankingStage)
 
 
 def test_only_the_top_documents_are_reordered(execute):

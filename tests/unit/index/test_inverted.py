@@ -7,13 +7,6 @@ from scipy.sparse import csr_array
 from aragorn.cache import Cache
 from aragorn.errors import OutputError
 from aragorn.index import inverted
-from aragorn.index.inverted import (
-    SparseMatrix,
-    select_top_k,
-    transpose_matrix,
-    write_index,
-    write_matrix,
-)
 from tests.conftest import limit_file_size
 
 BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), np.zeros((1, 3))]
@@ -22,14 +15,14 @@ BLOCKS = [np.array([[0, 2], [0, 0]]), np.array([[1, 0, 3]]), np.zeros((0, 3)), n
 @pytest.mark.parametrize("dtype", [np.int32, np.float64])
 def test_blocks_of_rows_become_one_mapped_matrix(dtype, tmp_path, monkeypatch):
     blocks = (csr_array(block.astype(dtype)) for block in BLOCKS)
-    assert write_matrix(tmp_path, "m", blocks) == 3
-    matrix = SparseMatrix.open(tmp_path, "m", dtype)
+    assert inverted.write_matrix(tmp_path, "m", blocks) == 3
+    matrix = inverted.SparseMatrix.open(tmp_path, "m", dtype)
     rows = [[values.tolist() for values in matrix.get_row(row)] for row in range(4)]
     assert rows == [[[1], [2]], [[], []], [[0, 2], [1, 3]], [[], []]]
     assert matrix.count_entries().tolist() == [1, 0, 2, 0]
     for n_rows in (1, 3, 9):
         monkeypatch.setattr(inverted, "ROWS_PER_BLOCK", n_rows)
-        transposed = transpose_matrix(tmp_path, "m", dtype, 3)
+        transposed = inverted.transpose_matrix(tmp_path, "m", dtype, 3)
         assert transposed.toarray().tolist() == [[0, 0, 1, 0], [2, 0, 0, 0], [0, 0, 3, 0]]
         assert transposed.has_canonical_format
         assert (transposed.dtype, transposed.indices.dtype) == (dtype, np.int32)
@@ -39,7 +32,7 @@ def test_blocks_of_rows_become_one_mapped_matrix(dtype, tmp_path, monkeypatch):
     ("k", "expected"), [(0, []), (2, [1, 0]), (3, [1, 0, 2]), (9, [1, 0, 2, 4, 3])]
 )
 def test_ties_among_the_top_go_to_the_first(k, expected):
-    assert select_top_k(np.array([2.0, 3.0, 2.0, 1.0, 2.0]), k).tolist() == expected
+    assert inverted.select_top_k(np.array([2.0, 3.0, 2.0, 1.0, 2.0]), k).tolist() == expected
 
 
 FULL = r"cannot be written \(File too large\); raise the limit of file sizes"
@@ -51,7 +44,7 @@ N_TERMS = 1000
 def build_index(directory):
     """Write an index whose largest file is cf.npy: all terms occur in one document."""
     terms = [f"{index:x}" for index in range(N_TERMS)]
-    write_index(directory, [csr_array(np.ones((1, N_TERMS), np.int32))], terms)
+    inverted.write_index(directory, [csr_array(np.ones((1, N_TERMS), np.int32))], terms)
 
 
 def test_no_file_of_an_index_is_truncated(tmp_path):

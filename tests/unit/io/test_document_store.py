@@ -66,35 +66,20 @@ def test_second_execution_reads_no_corpus(directory, tmp_path, monkeypatch, capl
     assert query_all(directory, tmp_path / "work") == EXPECTED
 
 
-DOCUMENT_COUNT = BATCH_SIZE + 3
-FORMATS = {
-    "args-me.json": lambda: json.dumps(
-        {"arguments": [make_argument(f"a{n}") for n in range(DOCUMENT_COUNT)]}
-    ),
-    "args-me.jsonl": lambda: "".join(
-        f"{json.dumps(make_argument(f'a{n}'))}\n" for n in range(DOCUMENT_COUNT)
-    ),
-    "documents.jsonl": lambda: "".join(
-        f'{{"docno": "a{n}", "text": "{n % 7 or " "}"}}\n' for n in range(DOCUMENT_COUNT)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["args-me.json", "args-me.jsonl", "documents.jsonl"])
 def test_batches_equal_documents_read_at_once(name, tmp_path):
-    (tmp_path / name).write_text(FORMATS[name]())
-    (tmp_path / "topics.xml").write_text(
-        "<topics><topic><number>1</number><title>Zoos?</title></topic></topics>"
-    )
-    (tmp_path / "queries.jsonl").write_text('{"qid": "1", "query": "Zoos?"}\n') if name.startswith(
-        "doc"
-    ) else None
-    dataset = Dataset(tmp_path)
+    arguments = [make_argument(f"a{n}") for n in range(BATCH_SIZE + 3)]
+    texts = [{"docno": f"a{n}", "text": str(n % 7 or " ")} for n in range(BATCH_SIZE + 3)]
+    lines = [json.dumps(row) for row in (texts if name == "documents.jsonl" else arguments)]
+    is_object = name == "args-me.json"
+    content = json.dumps({"arguments": arguments}) if is_object else "\n".join(lines)
+    (tmp_path / name).write_text(content)
+    dataset = Dataset(tmp_path, has_topics=False)
     rows = dataset.documents[COLUMNS].to_numpy().tolist()
     collection = select_collection(dataset.documents, dataset.min_premise_words)["docno"].tolist()
     assert [len(batch) for batch in dataset.iter_batches()] == [BATCH_SIZE, 3]
     with open_cache(None, tmp_path) as cache:
-        store = open_document_store(Dataset(tmp_path), cache)
+        store = open_document_store(dataset, cache)
         assert store.collection_docnos == sorted(collection)
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows
 

@@ -94,36 +94,26 @@ def test_corpus_fingerprint_covers_all_texts():
     assert len(fingerprints) == 4
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
-    ([], "arguments: empty; pass at least one argument"),
-    (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
-    (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
-    (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
-    (pd.DataFrame({"docno": ["7", 7], "premise": ["b", "c"]}), "arguments: duplicate docno 7; ids must be unique"),
+@pytest.mark.parametrize(("build", "values", "message"), [
+    (build_corpus, "one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
+    (build_corpus, [], "arguments: empty; pass at least one argument"),
+    (build_corpus, ["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot"),
+    (build_corpus, {"docno": ["a"]}, "arguments: missing column premise; expected docno, premise instead of docno"),
+    (build_corpus, {"docno": ["a", "a"], "premise": ["b", "c"]}, "arguments: duplicate docno a; ids must be unique"),
+    (build_corpus, {"docno": ["7", 7], "premise": ["b", "c"]}, "arguments: duplicate docno 7; ids must be unique"),
     *(
-        (
-            pd.DataFrame({"docno": [docno], "premise": ["b"]}),
-            f"arguments: invalid docno {docno!r}; use an integer, or a string",
-        )
+        (build_corpus, {"docno": [docno], "premise": ["b"]}, f"arguments: invalid docno {docno!r}; use an integer, or a string")
         for docno in (7.0, True, None, "a b", "", b"a")
     ),
-    (Path("/nonexistent"), "/nonexistent: input not found"),
+    (build_corpus, Path("/nonexistent"), "/nonexistent: input not found"),
+    (build_topics, "", "empty query; enter at least one word"),
+    (build_topics, "zoo " * MAX_QUERY_CHARACTERS, f"query has {4 * MAX_QUERY_CHARACTERS - 1} characters ('zoo zoo zoo"),
+    (build_topics, ["a", 7], "queries: query of 2 is 7; expected a string"),
+    (build_topics, {"qid": ["1"], "text": ["a"]}, "queries: missing column query; expected qid, query"),
 ])  # fmt: skip
-def test_invalid_arguments_raise(arguments, message):
+def test_invalid_values_raise(build, values, message):
     with pytest.raises(SubmissionError, match=re.escape(message)):
-        build_corpus(arguments)
-
-
-@pytest.mark.parametrize(("queries", "message"), [
-    ("", "empty query; enter at least one word"),
-    ("zoo " * MAX_QUERY_CHARACTERS, f"query has {4 * MAX_QUERY_CHARACTERS - 1} characters ('zoo zoo zoo"),
-    (["a", 7], "queries: query of 2 is 7; expected a string"),
-    (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
-])  # fmt: skip
-def test_invalid_queries_raise(queries, message):
-    with pytest.raises(SubmissionError, match=re.escape(message)):
-        build_topics(queries)
+        build(pd.DataFrame(values) if isinstance(values, dict) else values)
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -72,7 +72,6 @@ def render_systems(*systems, width=200, coloured=False):
         markup=False, highlight=False, emoji=False, _environ={},
     )  # fmt: skip
     print_results(SearchResults("zoos?", list(systems), 0.1), 461, console)
-    assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
 

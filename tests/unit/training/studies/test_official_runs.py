@@ -20,14 +20,9 @@ NDCG_TOPIC_1 = (2 + 1 / log2(3)) / (2 + 1 / log2(3) + 1 / 2)
 
 def write_system_values(directory, systems=VALUES, qids=("1", "2")):
     """Write systems_per_topic.csv of 2021, with equal values of all measures."""
+    fields = {"protocol": "held-out", "year": 2021}
     rows = [
-        {
-            "system": system,
-            "protocol": "held-out",
-            "year": 2021,
-            "qid": qid,
-            **dict.fromkeys(MEASURES, value),
-        }
+        {"system": system, "qid": qid, **fields, **dict.fromkeys(MEASURES, value)}
         for system in systems
         for qid, value in zip(qids, VALUES[system], strict=True)
     ]

@@ -21,15 +21,6 @@ from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.tuning import quality as tuning
 from aragorn_training.tuning.grid import SELECTION_MEASURES
-from aragorn_training.tuning.quality import (
-    GAIN_COLUMNS,
-    MEASURES,
-    POINTS,
-    QUALITY_ONLY,
-    RELEVANCE_ONLY,
-    WEBIS_MEASURES,
-    tune_quality,
-)
 from tests.conftest import count_colours
 from tests.unit.training.conftest import write_quality, write_webis
 
@@ -57,25 +48,25 @@ def qrels(retrieval, tmp_path):
 
 def test_tune_quality_saves_the_best_point(retrieval, qrels, checkpoints_copy):
     output = checkpoints_copy / "quality"
-    table = tune_quality(SYSTEM.name, qrels, retrieval, output)
+    table = tuning.tune_quality(SYSTEM.name, qrels, retrieval, output)
     grid = pd.read_csv(output / "grid.csv")
     metrics = json.loads((output / "metrics.json").read_text())
     actual = grid[["depth", "weight"]].to_numpy().tolist()
-    assert actual == [[point.depth, point.weight] for point in POINTS]
+    assert actual == [[point.depth, point.weight] for point in tuning.POINTS]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
     point = read_config(output, QualityInterpolation)
-    original = grid.iloc[RELEVANCE_ONLY]
+    original = grid.iloc[tuning.RELEVANCE_ONLY]
     names = list(SELECTION_MEASURES)
-    row = grid.iloc[POINTS.index(point)]
+    row = grid.iloc[tuning.POINTS.index(point)]
     # equal to the systems' rankings
     for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):
         ranking = truncate_rankings(retrieval.rank(stage), DEFAULT_DEPTH)
         by_topic = evaluate_run(ranking, read_qrels(qrels))
         assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
-    constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
+    constraints = [SELECTION_MEASURES[0], tuning.WEBIS_MEASURES[0]]
     is_allowed = (grid[constraints] >= original[constraints] - 0.01).all(axis=1)
-    assert row[WEBIS_MEASURES[2]] == grid.loc[is_allowed, WEBIS_MEASURES[2]].max()
-    for name in (*SELECTION_MEASURES, *WEBIS_MEASURES):
+    assert row[tuning.WEBIS_MEASURES[2]] == grid.loc[is_allowed, tuning.WEBIS_MEASURES[2]].max()
+    for name in (*SELECTION_MEASURES, *tuning.WEBIS_MEASURES):
         gain = metrics["gain"][name]
         assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
         assert gain["mean"] == pytest.approx(
@@ -102,7 +93,8 @@ def test_shared_questions_are_in_one_fold(monkeypatch):
 
     monkeypatch.setattr(tuning, "select_point", record)
     touche, webis = (
-        np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6)
+        np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(tuning.POINTS), 4))
+        for n in (3, 6)
     )
     tuning.cross_validate((webis, np.array([*"bdefgh"])), (touche, np.array([*"abc"])))
     held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]
@@ -115,31 +107,35 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
     write_webis(tmp_path)
     judged = webis_argquality.read_judgments(tmp_path)
     values = tuning.evaluate_grid(judged, judged["score"].to_numpy())
-    assert values.shape == (6, len(POINTS) + 1, len(MEASURES))
-    assert values[:, QUALITY_ONLY] == pytest.approx(1)  # in these data relevance equals quality
+    assert values.shape == (6, len(tuning.POINTS) + 1, len(tuning.MEASURES))
+    assert values[:, tuning.QUALITY_ONLY] == pytest.approx(
+        1
+    )  # in these data relevance equals quality
     expected = []
     for _, group in judged.groupby("qid"):
         gains = group["score"].rank(method="dense") - 1  # 0 for non-arguments
         for model in webis_argquality.MODELS:
             expected.append(
                 [ndcg_score([gains], [-group[model]], k=depth) for depth in (5, 10)]
-                * len(GAIN_COLUMNS)
+                * len(tuning.GAIN_COLUMNS)
             )
-    assert values[:, RELEVANCE_ONLY] == pytest.approx(np.reshape(expected, (6, 3, -1)).mean(axis=1))
+    assert values[:, tuning.RELEVANCE_ONLY] == pytest.approx(
+        np.reshape(expected, (6, 3, -1)).mean(axis=1)
+    )
     assert (
-        values[:, [index for index, point in enumerate(POINTS) if not point.weight]]
-        == values[:, [RELEVANCE_ONLY]]
+        values[:, [index for index, point in enumerate(tuning.POINTS) if not point.weight]]
+        == values[:, [tuning.RELEVANCE_ONLY]]
     ).all()
     worst = tuning.evaluate_grid(judged, -judged["score"].to_numpy())
-    assert (worst[:, QUALITY_ONLY] < values[:, RELEVANCE_ONLY]).all()
+    assert (worst[:, tuning.QUALITY_ONLY] < values[:, tuning.RELEVANCE_ONLY]).all()
 
 
 def test_selected_point_keeps_relevance():
-    webis = np.full((1, len(POINTS), len(MEASURES)), 0.5)
+    webis = np.full((1, len(tuning.POINTS), len(tuning.MEASURES)), 0.5)
     quality, relevance = webis[0, :, 2], webis[0, :, 0]
     quality[[5, 7]] = 0.7, 0.9
     assert tuning.select_point(webis) == 7
-    touche = np.full((1, len(POINTS), len(SELECTION_MEASURES)), 0.5)
+    touche = np.full((1, len(tuning.POINTS), len(SELECTION_MEASURES)), 0.5)
     touche[0, 7, SELECTION_MEASURES.index("nDCG@5")] = 0.48
     assert tuning.select_point(webis, touche) == 5  # the loss on Touché's topics
     relevance[[5, 7]] = 0.495, 0.48
@@ -152,7 +148,7 @@ def test_selected_point_keeps_relevance():
 def test_cross_validation_does_not_select_on_the_test_topic():
     # point 3 is good for all topics; each topic has another best point, which is bad for the
     # remaining topics
-    values = np.full((10, len(POINTS), len(MEASURES)), 0.5)
+    values = np.full((10, len(tuning.POINTS), len(tuning.MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0
     [held_out], _ = tuning.cross_validate((values, np.arange(10).astype(str)))
