@@ -21,9 +21,9 @@ from aragorn.systems.lexical import LexicalStage
 from aragorn_training.__main__ import main
 from aragorn_training.fitting.fit import save_network
 from aragorn_training.fitting.initialisation import build_network
-from aragorn_training.fitting.language_model import LanguageModelCheckpoint
 from aragorn_training.studies.lengths import COLUMNS
 from aragorn_training.tasks import load_recipe
+from aragorn_training.tasks.language_model import LanguageModelCheckpoint
 from tests.conftest import UNTRAINED, argv, assert_runs, format_run_lines, make_argument
 from tests.unit.training.conftest import write_tagged
 

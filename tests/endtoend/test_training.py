@@ -17,7 +17,7 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.text.normalisation import tokenise_premise
 from aragorn_training.__main__ import main
 from aragorn_training.data import word_vectors
-from aragorn_training.data.candidates import CandidateSettings
+from aragorn_training.data.distant_supervision import CandidateSettings
 from aragorn_training.data.distillation import load_table
 from aragorn_training.data.pair_tables import load_training_pairs, load_validation_queries
 from aragorn_training.fitting.initialisation import build_network

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
 
 from aragorn.errors import UsageError, abbreviate, escape_name, escape_undecodable
 from aragorn.io import AUTO_ORDER, Order
 from aragorn.options import integer_between, option, parse_path
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
-
-if TYPE_CHECKING:
-    import pandas as pd
+from aragorn.storage.checkpoint_directory import require_replaceable
 
 # measures that can select a grid point, by their names in ir_measures
 SELECTION_MEASURES = ("nDCG@5-touche", "nDCG(judged_only=True)@5", "nDCG@5", "AP")
@@ -219,6 +219,13 @@ def get_output(options: Any, *default: str) -> Path:
     return output
 
 
+def get_checkpoint_output(options: Any, name: str) -> Path:
+    """Return the directory of a checkpoint; raise OutputError if it holds other files."""
+    output = get_output(options, "checkpoints", name)
+    require_replaceable(output)
+    return output
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions(WorkOptions):
     """Options of all studies."""
@@ -233,6 +240,6 @@ class StudyOptions(WorkOptions):
 class Result(NamedTuple):
     """Table of a study; plots (PNG) and further tables by name."""
 
-    table: "pd.DataFrame"
+    table: pd.DataFrame
     plots: Mapping[str, bytes] = {}
-    tables: Mapping[str, "pd.DataFrame"] = {}
+    tables: Mapping[str, pd.DataFrame] = {}

@@ -33,7 +33,7 @@ from aragorn_training.commands.scheduler import (
     format_plan,
     list_gpus,
 )
-from aragorn_training.data.candidates import read_candidate_settings
+from aragorn_training.data.distant_supervision import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED, DASH
 from aragorn_training.options import (
     QRELS_HELP,

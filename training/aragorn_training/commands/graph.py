@@ -35,6 +35,7 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
     "fuse": "aragorn_training.fusion.learned",
     **{f"fuse {name}": "aragorn_training.fusion.ensemble" for name in ENSEMBLES},
 }
+# that discard results of other inputs, settings or code, by verb
 RESTART_FLAGS = {"prepare": ["--overwrite"], "fit": ["--restart"]}
 # output of `prepare KIND` in the working directory, if not KIND
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
@@ -62,18 +63,14 @@ class Sources:
         checkpoint = self.stored_dir / name
         return checkpoint if (checkpoint / METRICS).is_file() else None
 
-    def find_published(self, names: Sequence[str]) -> Path | None:
-        """Return the first directory below `data_dir` that contains one of the names, or None."""
+    def find_published(self, names: Sequence[str]) -> tuple[Path | None, list[str]]:
+        """Return the first directory below `data_dir` that contains one of the names, if any, and
+        the names that it lacks, or --data if that is not given."""
         if not self.data_dir:
-            return None
+            return None, ["--data"] if names else []
         paths = [path for name in names for path in sorted(self.data_dir.rglob(name))]
-        return paths[0].parent if paths else None
-
-    def find_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the names that are not below `data_dir`, or --data if it is not given."""
-        folder = self.find_published(names)
-        missing = [name for name in names if not (folder and (folder / name).exists())]
-        return ["--data"] if missing and not self.data_dir else missing
+        folder = paths[0].parent if paths else None
+        return folder, [name for name in names if not (folder and (folder / name).exists())]
 
 
 @dataclass(frozen=True)
@@ -96,11 +93,6 @@ class Step:
         """Arguments of `aragorn-training`."""
         parts = [part if isinstance(part, tuple) else (part,) for part in self.command]
         return ["".join(map(str, part)) for part in parts] + [*self.directories]
-
-    @property
-    def restart_flags(self) -> list[str]:
-        """Arguments that discard results of other inputs, settings or code."""
-        return RESTART_FLAGS.get(str(self.command[0]), [])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
         """Hash what decides the output: settings, inputs, versions and keys of required steps."""
@@ -200,7 +192,7 @@ class _Graph:
             requires.append(self._add_vectors(recipe))
         if recipe.initial_checkpoint:
             requires.append(recipe.initial_checkpoint)
-        missing = self._sources.find_missing(recipe.task.published_files)
+        _, missing = self._sources.find_published(recipe.task.published_files)
         missing += self._missing_qrels if recipe.task.needs_qrels else []
         sources = (recipe.network_class, type(recipe.task))
         self._add_checkpoint(name, ("fit", path), requires, missing, sources=sources)
@@ -244,7 +236,8 @@ class _Graph:
         missing: list[str] = []
         if system.name in QUALITY_RERANKINGS:
             requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
-            missing = self._missing_qrels + self._sources.find_missing([webis_argquality.FOLDER])
+            _, missing = self._sources.find_published([webis_argquality.FOLDER])
+            missing = self._missing_qrels + missing
             command = ("tune", system.name, *self._list_input_arguments())
         self._add_checkpoint(name, command, requires, missing)
 
@@ -277,9 +270,10 @@ class _Graph:
         self._add(Step(name, command, output, *needs, directories, uses_device, sources, stored))
 
     def _add_published(self, kind: str, names: Sequence[str]) -> str:
-        folder = self._sources.find_published(names)
-        missing = () if folder else tuple(self._sources.find_missing(names))
-        return self._add_data(kind, ("-i", folder) if folder else (), missing=missing)
+        folder, missing = self._sources.find_published(names)
+        if folder:
+            return self._add_data(kind, ("-i", folder))
+        return self._add_data(kind, (), missing=tuple(missing))
 
     def _add_data(
         self,

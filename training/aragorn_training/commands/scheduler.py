@@ -18,7 +18,7 @@ from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
-from aragorn_training.commands.graph import Step
+from aragorn_training.commands.graph import RESTART_FLAGS, Step
 from aragorn_training.report.published import PACKAGE_DIR, STEP_SECONDS
 
 log = logging.getLogger(__name__)
@@ -118,8 +118,8 @@ class Scheduler:
         step = self.steps[name]
         state = self.records.get_state(name)
         record = self.records.read(name)
-        flags = [*step.restart_flags] if state == OUTDATED else []
-        flags += ["--device", self.device] if step.uses_device else []
+        flags = RESTART_FLAGS.get(str(step.command[0]), []) if state == OUTDATED else []
+        flags = [*flags, *(["--device", self.device] if step.uses_device else [])]
         gpu = self.gpus.pop() if step.uses_device and self.gpus else ""
         environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": PYTHONPATH}
         environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}

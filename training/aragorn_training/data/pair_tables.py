@@ -11,7 +11,7 @@ import numpy as np
 from aragorn.models.network import PaddedTexts
 from aragorn.text.normalisation import tokenise_query
 from aragorn.text.tokenisers import InputUnit, Tokeniser
-from aragorn_training.data.candidates import CandidateSettings, draw_negatives
+from aragorn_training.data.distant_supervision import CandidateSettings, draw_negatives
 from aragorn_training.data.split import CANDIDATES_PER_QUERY, POSITIVES
 from aragorn_training.data.work_directory import (
     get_hard_negatives_file,

@@ -1,17 +1,21 @@
 """Open the retrieval of a command."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from aragorn.cache import open_cache
 from aragorn.engine import FLOAT32, choose_device, choose_precision
 from aragorn.io.dataset import Dataset
+from aragorn.io.qrels import read_qrels
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.systems.enrichment import Enrichment
 from aragorn.text.index_terms import Fields
+from aragorn_training.evaluation.overlap import check_overlap
 
 
 class DatasetRetrieval(Retrieval):
@@ -20,6 +24,15 @@ class DatasetRetrieval(Retrieval):
     def __init__(self, dataset: Dataset, session: Session) -> None:
         super().__init__(dataset, Collection(dataset, session))
         self.dataset = dataset
+
+    def read_qrels(self, files: Mapping[str, Path]) -> dict[str, pd.DataFrame]:
+        """Read the judgments of the documents by name, and log how many judged topics the input has;
+        raise InputError if there are none."""
+        docnos = self.collection.documents.read_all_docnos()
+        qrels = {name: read_qrels(file, docnos) for name, file in files.items()}
+        for name, frame in qrels.items():
+            check_overlap(self.dataset, frame, name)
+        return qrels
 
 
 def load_input_fields(taggers: Iterable[str], retrieval: Retrieval) -> dict[str, Fields]:
@@ -31,19 +44,12 @@ def load_input_fields(taggers: Iterable[str], retrieval: Retrieval) -> dict[str,
 
 
 @contextmanager
-def open_retrieval(
-    options: Any, cache_dir: Path | None, output_dir: Path
-) -> Iterator[DatasetRetrieval]:
-    """Open a retrieval with a command's options `inputs`, `checkpoint_dir`, `device` and, if it has
-    them, `input_run`, `order` and `precision`; for `cache_dir` None, the cache is a temporary
-    directory, made in `output_dir` if the system provides none."""
-    dataset = Dataset(
-        *options.inputs,
-        input_run=getattr(options, "input_run", None),
-        order=getattr(options, "order", "auto"),
-    )
+def open_retrieval(options: Any, output_dir: Path) -> Iterator[DatasetRetrieval]:
+    """Open a retrieval with a command's options `inputs`, `checkpoint_dir`, `device`, `work_dir` and,
+    if it has it, `precision`; for `work_dir` None, the cache is a temporary directory, made in
+    `output_dir` if the system provides none."""
     device = choose_device(options.device)
     precision = choose_precision(getattr(options, "precision", FLOAT32), device)
     checkpoints = CheckpointStore(options.checkpoint_dir, precision)
-    with open_cache(cache_dir, output_dir) as cache:
-        yield DatasetRetrieval(dataset, Session(checkpoints, device, cache))
+    with open_cache(options.work_dir, output_dir) as cache:
+        yield DatasetRetrieval(Dataset(*options.inputs), Session(checkpoints, device, cache))

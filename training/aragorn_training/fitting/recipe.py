@@ -19,7 +19,7 @@ from aragorn.bounds import (
 from aragorn.models import rankers, taggers
 from aragorn.models.network import Network
 from aragorn.text.tokenisers import MaxLengths
-from aragorn_training.data.candidates import CandidateSettings
+from aragorn_training.data.distant_supervision import CandidateSettings
 from aragorn_training.data.word_vectors import VectorMethod
 from aragorn_training.data.work_directory import read_prepared_manifest
 from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork

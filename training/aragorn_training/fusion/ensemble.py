@@ -12,25 +12,29 @@ from sklearn.metrics import r2_score
 
 from aragorn import __version__
 from aragorn.cache import Parts
+from aragorn.engine import choose_device
 from aragorn.errors import CheckpointError, UsageError
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.progress import track
 from aragorn.storage.atomic_files import get_printable_name
+from aragorn.systems.catalogue import ENSEMBLES
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.weighted_sum import Member, WeightedSum
 from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
-from aragorn_training.data.candidates import CandidateSettings
 from aragorn_training.data.corpora import format_credit
+from aragorn_training.data.distant_supervision import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
-from aragorn_training.data.work_directory import hash_json, read_prepared_manifest
+from aragorn_training.data.work_directory import hash_json, lock_run, read_prepared_manifest
 from aragorn_training.evaluation.folds import assign_folds
 from aragorn_training.fitting import validation
 from aragorn_training.fitting.validation import build_ranker_scorer, measure_candidates
+from aragorn_training.fusion import Options
 from aragorn_training.fusion.learners import fit_linear
+from aragorn_training.options import get_checkpoint_output
 
 VERSION = 1  # of models fitted to the same scores
 
@@ -46,14 +50,7 @@ MEMBER_DEPTH = 100  # number of a member's top documents that are fused
 LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
 
 
-def fit_ensemble(
-    stage: EnsembleStage,
-    work_dir: Path,
-    checkpoints: CheckpointStore,
-    output: Path,
-    device: str,
-    non_negative: bool,
-) -> None:
+def fit_ensemble(options: Options) -> None:
     """Fit an ensemble of networks to the validation pairs of `prepare pairs` and save it as a
     checkpoint; its metrics, over all candidates, are its cross-validated MRR, MAP and nDCG, and
     each member's MAP.
@@ -63,6 +60,14 @@ def fit_ensemble(
         CheckpointError: If a member has no checkpoint.
         InputError: If the working directory is not prepared.
     """
+    stage = ENSEMBLES[options.fusion]
+    work_dir = options.work_dir
+    non_negative = options.non_negative
+    if options.qrels:
+        cause = "an ensemble is fitted to the validation pairs in --work-dir"
+        raise UsageError(f"fuse {options.fusion}: {cause}; remove --qrels")
+    output = get_checkpoint_output(options, stage.checkpoint)
+    checkpoints = CheckpointStore(options.checkpoint_dir)
     missing_names = [
         name for name in stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint
     ]
@@ -72,7 +77,9 @@ def fit_ensemble(
             f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run "
             f"`{command}` for each"
         )
-    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
+    device = choose_device(options.device)
+    with lock_run(output.name, work_dir):
+        scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     fingerprints = stage.get_member_fingerprints(checkpoints)
     model, metrics = fit_weighted_sum(scores, fingerprints, non_negative)
     validation_metrics = measure_candidates(score_held_out_queries(scores, non_negative), tie_order)

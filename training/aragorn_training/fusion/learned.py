@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from aragorn.errors import UsageError
-from aragorn.io.qrels import read_qrels
+from aragorn.errors import UsageError, escape_undecodable
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.archives import hash_named_files
 from aragorn.storage.atomic_files import create_directory
@@ -18,10 +17,9 @@ from aragorn.systems.catalogue import FUSION_CANDIDATES
 from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import write_fitted
 from aragorn_training.data.corpora import describe_judged_data, format_judged_credit
-from aragorn_training.data.retrieval import DatasetRetrieval
+from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
 from aragorn_training.evaluation import tables as result_tables
 from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
-from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_ablation
 from aragorn_training.evaluation.significance import (
     CONFIDENCE,
@@ -29,9 +27,11 @@ from aragorn_training.evaluation.significance import (
     compare_with_baseline,
 )
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
+from aragorn_training.fusion import Options
 from aragorn_training.fusion.evaluation import FusionEvaluation
 from aragorn_training.fusion.learners import LabelledPool, LinearModel
-from aragorn_training.fusion.recipe import RIDGE, FusionRecipe
+from aragorn_training.fusion.recipe import RIDGE, FusionRecipe, read_recipe
+from aragorn_training.options import get_checkpoint_output
 
 VERSION = 1  # of models fitted to the same scores
 
@@ -42,14 +42,7 @@ EVALUATIONS = (CROSS_VALIDATED, IN_SAMPLE)
 N_BOOTSTRAP_SAMPLES = 1000  # number of bootstrap samples of topics, for the weights' intervals
 
 
-def fit_fusion(
-    name: str,
-    recipe: FusionRecipe,
-    qrels_files: Sequence[tuple[str, Path]],
-    retrieval: DatasetRetrieval,
-    output: Path,
-    tables_dir: Path,
-) -> dict[str, pd.DataFrame]:
+def fit_fusion(options: Options) -> dict[str, pd.DataFrame]:
     """Fit a fusion to all judged topics, save its checkpoint and evaluate it by cross-validation.
 
     Candidate members without a checkpoint are skipped. With two qrels files, labels are a weighted
@@ -61,15 +54,23 @@ def fit_fusion(
         TrainingError: If the pools have too few judged documents.
         CheckpointError: If a member's checkpoint is missing or damaged.
     """
-    recipe = _drop_unavailable_candidates(recipe, retrieval.session.checkpoints)
-    qrels = _read_qrels(name, recipe, qrels_files, retrieval)
-    evaluation = FusionEvaluation(name, recipe, qrels, retrieval)
-    pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
-    ridge = evaluation.ridge_learner(pool.build_training_set())
+    recipe = read_recipe(options.fusion)
+    if not options.candidates:
+        recipe = msgspec.structs.replace(recipe, candidates=())
+    name = escape_undecodable(Path(options.fusion).stem)
+    output = get_checkpoint_output(options, name)
+    with open_retrieval(options, output.parent) as retrieval:
+        recipe = _drop_unavailable_candidates(recipe, retrieval.session.checkpoints)
+        qrels = _read_qrels(name, recipe, options.qrels, retrieval)
+        evaluation = FusionEvaluation(name, recipe, qrels, retrieval)
+        pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
+        ridge = evaluation.ridge_learner(pool.build_training_set())
+        topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
+        frames = _build_result_tables(evaluation, pool, ridge, topic_values)
+        in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
+        hashes = hash_named_files(dict(options.qrels))
+        training_data = describe_judged_data(retrieval.dataset, hashes)
     model = recipe.build_model(evaluation.fingerprints, ridge.weights, ridge.intercept)
-    topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
-    frames = _build_result_tables(evaluation, pool, ridge, topic_values)
-    in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
     metrics: dict[str, Any] = {
         "topics": len(evaluation.folds),
         "pooled pairs": len(pool.labels),
@@ -77,8 +78,8 @@ def fit_fusion(
         CROSS_VALIDATED: _average_topics(topic_values, name),
         IN_SAMPLE: _average_topics(in_sample, name),
     }
-    training_data = describe_judged_data(retrieval.dataset, hash_named_files(dict(qrels_files)))
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
+    tables_dir = options.results or options.work_dir / "results"
     create_directory(tables_dir)
     for label, frame in frames.items():
         result_tables.write_csv(tables_dir / f"{label}.csv", frame, 6)
@@ -119,11 +120,7 @@ def _read_qrels(
         raise UsageError(f"--qrels {', '.join(labels)}: equal names; name each file with NAME=FILE")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
         raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
-    documents = retrieval.collection.documents.read_all_docnos()
-    qrels = {label: read_qrels(file, documents) for label, file in files}
-    for label, frame in qrels.items():
-        check_overlap(retrieval.dataset, frame, label)
-    return qrels
+    return retrieval.read_qrels(dict(files))
 
 
 def _build_result_tables(
@@ -241,19 +238,10 @@ def describe_model(
         "pool_depths": model.pool_depths,
         "checkpoints": model.member_fingerprints,
         "learners": {
-            learner: _format_cells(rows)
+            learner: rows.set_index("measure").to_dict("index")
             for learner, rows in learners.groupby("learner", sort=False)
         },
         "evaluations": EVALUATIONS,
         "measures": HEADLINE_MEASURES,
         "ablation_plot": ABLATION_PLOT,
-    }
-
-
-def _format_cells(rows: pd.DataFrame) -> dict[str, str]:
-    """Format means and, for learners other than ridge, the interval of their difference."""
-    return {
-        str(row.measure): f"{row.mean:.3f}"
-        + ("" if row.learner == RIDGE else f" ({row.ci_low:+.3f} to {row.ci_high:+.3f})")
-        for row in rows.itertuples()
     }

@@ -28,8 +28,7 @@ from aragorn.text import tokenisers
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.versions import describe_versions
-from aragorn_training.data.candidates import CandidateSettings
-from aragorn_training.data.distant_supervision import retrieve_for_conclusions
+from aragorn_training.data.distant_supervision import CandidateSettings, retrieve_for_conclusions
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.data.split import TRAIN, VALIDATION
 from aragorn_training.data.work_directory import hash_json, iter_rows, read_prepared_manifest

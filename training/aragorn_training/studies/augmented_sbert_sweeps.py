@@ -95,11 +95,10 @@ def build_cell(
     sweep: Sweep, task: str, network: str, repetition: int, value: float, settings: Settings
 ) -> Cell:
     """Return the network of a sweep at one value."""
-    if network == PARTIAL:
-        return Cell(task, trial.BI_ENCODER, repetition, settings, fraction=value)
-    if sweep.setting == "gold_pairs":
-        return Cell(task, network, repetition, settings, gold_pairs=int(value))
-    changes = {**sweep.changes, sweep.setting: value}
+    network = trial.BI_ENCODER if network == PARTIAL else network
+    changes: dict[str, Any] = {**sweep.changes, sweep.setting: value}
+    if sweep.setting in Cell._fields:
+        return Cell(task, network, repetition, settings, **changes)
     return Cell(task, network, repetition, replace(settings, **changes))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aragorn.engine import FLOAT32, choose_device, choose_precision
+from aragorn.engine import choose_device, choose_precision
 from aragorn.errors import UsageError, suggest
 from aragorn.inference.checkpoint import load_checkpoint
 from aragorn.inference.device import move_to_device
@@ -26,7 +26,7 @@ from aragorn.text.tokenisers import (
     WordPieceTokeniser,
     WordTokeniser,
 )
-from aragorn_training.data.candidates import ALL_SETTINGS
+from aragorn_training.data.distant_supervision import ALL_SETTINGS
 from aragorn_training.data.pair_tables import ValidationQueries, load_validation_queries
 from aragorn_training.data.work_directory import iter_rows
 from aragorn_training.fitting.recipe import EncoderSettings
@@ -66,49 +66,38 @@ class Options(StudyOptions, PrecisionOptions, CheckpointOptions):
 
 
 def run(options: Options) -> pd.DataFrame:
-    """Measure scorers on the validation queries with every pool and rule of negatives, see
-    `measure_scorer`; raise UsageError if a scorer is unknown."""
+    """Measure scorers on the validation queries with every pool and rule of negatives.
+
+    Returns rows `scorer pool rule MRR@20 MAP@20 nDCG@20` in percent. Raises UsageError if a scorer
+    is unknown.
+    """
     for name in options.scorers:
         if name not in SCORERS:
             raise UsageError(f"unknown scorer {name!r}; {suggest(name, SCORERS)}")
-    device = choose_device(options.device)
-    precision = choose_precision(options.precision, device)
-    settings = (options.work_dir, options.checkpoint_dir, device, precision)
-    return pd.concat([measure_scorer(name, *settings) for name in options.scorers])
-
-
-def measure_scorer(
-    name: str, work_dir: Path, checkpoints: Path, device: str, cpu_precision: str = FLOAT32
-) -> pd.DataFrame:
-    """Measure one of SCORERS on the validation queries with every pool and rule of negatives.
-
-    Returns rows `scorer pool rule MRR@20 MAP@20 nDCG@20` in percent. Raises InputError if the
-    working directory is not prepared, CheckpointError if a network's checkpoint is missing or
-    damaged.
-    """
-    score, unit, tokeniser = _build_scorer(name, work_dir, checkpoints, device, cpu_precision)
     rows = []
-    for settings in ALL_SETTINGS:
-        queries = load_validation_queries(work_dir, unit, tokeniser, settings)
-        metrics = validate_candidates(queries, np.arange(len(queries.candidates)), score)
-        rows.append({"scorer": name, **settings.names, **metrics})
+    for name in options.scorers:
+        score, unit, tokeniser = _build_scorer(name, options)
+        for settings in ALL_SETTINGS:
+            queries = load_validation_queries(options.work_dir, unit, tokeniser, settings)
+            metrics = validate_candidates(queries, np.arange(len(queries.candidates)), score)
+            rows.append({"scorer": name, **settings.names, **metrics})
     return pd.DataFrame(rows)
 
 
-def _build_scorer(
-    name: str, work_dir: Path, checkpoints: Path, device: str, cpu_precision: str
-) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
+def _build_scorer(name: str, options: Options) -> tuple[CandidateScorer, InputUnit, Tokeniser]:
     """Build a scorer; return it with the unit and the tokeniser of the texts that it reads."""
+    device = choose_device(options.device)
     if name in ENSEMBLE_MEMBERS:
-        checkpoint = load_checkpoint(checkpoints / name)
-        ranker = move_to_device(checkpoint.network, device, cpu_precision)
+        checkpoint = load_checkpoint(options.checkpoint_dir / name)
+        precision = choose_precision(options.precision, device)
+        ranker = move_to_device(checkpoint.network, device, precision)
         return build_ranker_scorer(ranker, device), ranker.token_unit, checkpoint.tokeniser
     if name == ENCODER:
         pretrained = PretrainedEncoder(EncoderSettings().name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, ENCODER_LENGTHS)
         return build_encoder_scorer(pretrained, device), "pieces", tokeniser
     scorers = {BM25: score_bm25, LENGTH: _score_length}
-    score = scorers.get(name) or _build_negative_count_scorer(work_dir)
+    score = scorers.get(name) or _build_negative_count_scorer(options.work_dir)
     return score, "words", WordTokeniser(Vocabulary(()), MaxLengths())
 
 

@@ -69,7 +69,7 @@ def run(options: Options) -> pd.DataFrame:
         only.
     """
     qrels_files = index_files_by_name(options.qrels, "qrels")
-    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
+    with open_retrieval(options, options.work_dir) as retrieval:
         fields = load_input_fields(options.enrichments, retrieval)
         judged = tuning.load_judged_topics(qrels_files, retrieval)
         values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}

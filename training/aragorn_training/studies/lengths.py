@@ -31,7 +31,7 @@ class Options(StudyOptions, PrecisionOptions, CheckpointOptions, InputOptions):
 def run(options: Options) -> pd.DataFrame:
     """Tabulate the document lengths of the collection and of its enrichments as `corpus`, COLUMNS
     in whitespace words, each as often as its term frequency, and `empty_percent`."""
-    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
+    with open_retrieval(options, options.work_dir) as retrieval:
         fields_by_name = load_input_fields(options.enrichments, retrieval)
         documents = retrieval.collection.documents
         frame = documents.read_texts(documents.searchable_docnos)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from aragorn.options import option
-from aragorn_training.data.candidates import SAMPLE_FACTOR, draw_negatives
+from aragorn_training.data.distant_supervision import SAMPLE_FACTOR, draw_negatives
 from aragorn_training.data.split import CANDIDATES_PER_QUERY, POSITIVES, TRAIN, VALIDATION
 from aragorn_training.data.work_directory import iter_rows, read_prepared_manifest
 from aragorn_training.fitting.validation import measure_candidates

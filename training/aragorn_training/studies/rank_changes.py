@@ -51,7 +51,7 @@ def run(options: Options) -> pd.DataFrame:
     """
     qid = options.topic
     qrels = read_qrels(options.qrels)
-    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
+    with open_retrieval(options, options.work_dir) as retrieval:
         if qid not in (queries := retrieval.topics.set_index("qid")["query"]):
             raise InputError(f"topic {qid}: not in the input; choose another topic")
         points = _build_points(options.enrichment, retrieval)

@@ -12,8 +12,8 @@ from aragorn.errors import InputError, UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import LatentRanker, Ranker, SiameseRanker
 from aragorn.storage.recorded_files import MANIFEST, read_record
-from aragorn_training.data.candidates import ALL_SETTINGS
 from aragorn_training.data.corpora import format_credit
+from aragorn_training.data.distant_supervision import ALL_SETTINGS
 from aragorn_training.data.pair_tables import (
     TrainingPairs,
     ValidationQueries,

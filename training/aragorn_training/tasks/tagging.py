@@ -22,10 +22,12 @@ from aragorn.models.taggers.targer import CRF, FORBIDDEN_SCORE, PADDING_STATE, T
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from aragorn_training.data.corpora import format_credit
-from aragorn_training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from aragorn_training.data.tagged_documents import (
+    SOURCES,
     Split,
+    TaggedDocument,
     get_table_path,
+    list_tags,
     load_documents,
     split_documents,
 )
@@ -37,10 +39,10 @@ from aragorn_training.fitting.initialisation import (
     instantiate,
     load_recipe_vectors,
 )
-from aragorn_training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from aragorn_training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from aragorn_training.fitting.task import CurveSpec, Task, TrainableNetwork, check_weights
 from aragorn_training.fitting.validation import use_evaluation_mode
+from aragorn_training.tasks.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 
 
 class TaggingSpec(TaskSpec, frozen=True):

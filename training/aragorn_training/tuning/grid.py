@@ -18,7 +18,6 @@ from aragorn import __version__
 from aragorn.errors import InputError, UsageError
 from aragorn.index import inverted, weighting
 from aragorn.index.weighting import search
-from aragorn.io.qrels import read_qrels
 from aragorn.rankings import DEFAULT_DEPTH, build_rankings
 from aragorn.storage.archives import hash_named_files
 from aragorn.systems import lexical
@@ -38,7 +37,6 @@ from aragorn_training.evaluation.evaluate import (
     get_evaluated_topics,
 )
 from aragorn_training.evaluation.folds import assign_folds, format_few_topics_warning
-from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.plots import plot_grid
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from aragorn_training.mapping import map_cached
@@ -176,9 +174,9 @@ def _build_provenance(
 
 
 def encode_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> dict[str, bytes]:
-    """Return the full grid as grid.csv and, if it has axes, a plot of a measure as grid.png."""
+    """Return the full grid as grid.csv, and a plot of a measure as grid.png."""
     csv = table.to_csv(index=False, float_format="%.6f", lineterminator="\n").encode()
-    return {"grid.csv": csv} | ({"grid.png": plot_grid(table, axes, measure)} if axes else {})
+    return {"grid.csv": csv, "grid.png": plot_grid(table, axes, measure)}
 
 
 def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
@@ -191,8 +189,7 @@ def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
 def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -> JudgedTopics:
     """Load the judgments of a retrieval's documents, with five folds of topics, or one per file of
     several; raise InputError for double judgments or no relevant topic."""
-    documents = retrieval.collection.documents.read_all_docnos()
-    frames = {name: read_qrels(file, documents) for name, file in files.items()}
+    frames = retrieval.read_qrels(files)
     qrels = pd.concat(frames.values(), ignore_index=True)
     if (is_duplicate := qrels.duplicated(["qid", "docno"])).any():
         pair = qrels.loc[is_duplicate, ["qid", "docno"]].head(1)
@@ -200,8 +197,6 @@ def load_judged_topics(files: Mapping[str, Path], retrieval: DatasetRetrieval) -
         judgment = f"judgment of {pair['docno'].item()} for topic {pair['qid'].item()}"
         raise InputError(f"{' and '.join(names)}: duplicate {judgment}; remove one")
     topics = get_evaluated_topics(qrels).tolist()
-    for name, frame in frames.items():
-        check_overlap(retrieval.dataset, frame, name)
     folds = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
     return JudgedTopics(qrels, hash_named_files(files), topics, folds)
 

@@ -18,7 +18,6 @@ import pandas as pd
 from aragorn import __version__
 from aragorn.inference.checkpoint import RankerCheckpoint
 from aragorn.inference.pair_scoring import score_texts
-from aragorn.io.qrels import read_qrels
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, truncate_rankings
 from aragorn.storage.archives import hash_input_files
@@ -34,7 +33,6 @@ from aragorn_training.data.quality import load_source_hashes, load_table
 from aragorn_training.data.retrieval import DatasetRetrieval
 from aragorn_training.evaluation.evaluate import evaluate_run, get_evaluated_topics
 from aragorn_training.evaluation.folds import N_FOLDS, split_folds
-from aragorn_training.evaluation.overlap import check_overlap
 from aragorn_training.evaluation.significance import bootstrap_means
 from aragorn_training.fitting.listwise import compute_dense_ranks
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
@@ -148,8 +146,7 @@ def tune_quality(
     """
     stage = QUALITY_RERANKINGS[system]
     webis_values, webis_questions = evaluate_webis_topics(stage, retrieval)
-    qrels = read_qrels(qrels_file, retrieval.collection.documents.read_all_docnos())
-    check_overlap(retrieval.dataset, qrels, qrels_file.name)
+    [qrels] = retrieval.read_qrels({qrels_file.name: qrels_file}).values()
     touche_values = _score_and_evaluate(stage, qrels, retrieval)[..., : len(SELECTION_MEASURES)]
     touche_questions = get_questions(retrieval.topics, get_evaluated_topics(qrels))
     best_point = select_point(webis_values, touche_values)

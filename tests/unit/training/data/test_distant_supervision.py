@@ -6,8 +6,11 @@ import pytest
 from rapidfuzz import fuzz
 
 from aragorn.errors import InputError
-from aragorn_training.data.candidates import draw_negatives
-from aragorn_training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from aragorn_training.data.distant_supervision import (
+    draw_negatives,
+    mine_hard_negatives,
+    sample_negatives,
+)
 from aragorn_training.data.split import split_by_conclusion
 
 

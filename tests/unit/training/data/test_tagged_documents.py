@@ -7,12 +7,12 @@ import pytest
 
 from aragorn.errors import InputError
 from aragorn.text.index_terms import TermAnalyser
-from aragorn_training.data.datasets.argument_components import (
+from aragorn_training.data.tagged_documents import (
     SOURCES,
     TaggedDocument,
     read_documents,
+    split_documents,
 )
-from aragorn_training.data.tagged_documents import split_documents
 from aragorn_training.data.term_weighting import find_matching_words
 from aragorn_training.evaluation.term_weighting import LabelledWords, compute_term_weighting_metrics
 from tests.conftest import REAL_DATA

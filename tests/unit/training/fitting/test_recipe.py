@@ -13,8 +13,8 @@ from aragorn.models.bert import BERTNetwork
 from aragorn.models.rankers import list_rankers
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training import configs
-from aragorn_training.data.datasets.argument_components import list_tags
 from aragorn_training.data.quality import CREDITS
+from aragorn_training.data.tagged_documents import list_tags
 from aragorn_training.fitting.initialisation import read_encoder_config
 from aragorn_training.fitting.recipe import Recipe, TrainingSettings
 from aragorn_training.fitting.training_loop import Schedule

@@ -14,8 +14,8 @@ from aragorn.systems.weighted_sum import WeightedSum
 from aragorn_training.cards import render_card
 from aragorn_training.commands.all import list_recipe_changes
 from aragorn_training.configs import list_names
-from aragorn_training.data.candidates import read_candidate_settings
 from aragorn_training.data.corpora import ARGS_ME, format_judged_credit
+from aragorn_training.data.distant_supervision import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE
 from aragorn_training.fusion.learned import describe_model
 from aragorn_training.report.published import RESULTS

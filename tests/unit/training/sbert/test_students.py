@@ -16,7 +16,7 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.network import pad
 from aragorn.text.tokenisers import MaxLengths, WordPieceTokeniser
 from aragorn_training.__main__ import main
-from aragorn_training.data.candidates import CandidateSettings
+from aragorn_training.data.distant_supervision import CandidateSettings
 from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.fitting.validation import build_encoder_scorer, validate_candidates
 from aragorn_training.sbert import networks

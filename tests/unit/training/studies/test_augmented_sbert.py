@@ -87,7 +87,7 @@ def test_study_caches_results_and_keeps_other_rows(run, tmp_path, monkeypatch):
 def test_study_rejects_bad_arguments_before_training(run, tmp_path, capsys):
     (tmp_path / "other.csv").write_text("loss,pairs\n")
     for name, flags, code, message in (
-        ("other", ("--part", "mrpc"), 3, "other.csv: not a table of this study"),
+        ("other", ("--part", "mrpc"), 5, "other.csv: a file of another program"),
         ("none", ("--part", "mrpc", "--student", "huge"), 4, "huge/config.json: missing"),
         (
             "none",

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from aragorn.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from aragorn_training.__main__ import main
-from aragorn_training.data.candidates import ALL_SETTINGS, CandidateSettings
+from aragorn_training.data.distant_supervision import ALL_SETTINGS, CandidateSettings
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.studies.candidates import BM25, LENGTH, NEGATIVE_COUNT

@@ -8,11 +8,13 @@ from torch.nn import functional
 from aragorn.models.taggers.targer import FORBIDDEN_SCORE, TARGER
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import Vocabulary
-from aragorn_training.data.datasets.argument_components import TaggedDocument
-from aragorn_training.data.tagged_documents import Split
+from aragorn_training.data.tagged_documents import Split, TaggedDocument
 from aragorn_training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
-from aragorn_training.fitting.language_model import LanguageModel
-from aragorn_training.tasks.language_model import LanguageModelSpec, LanguageModelTask
+from aragorn_training.tasks.language_model import (
+    LanguageModel,
+    LanguageModelSpec,
+    LanguageModelTask,
+)
 from aragorn_training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")

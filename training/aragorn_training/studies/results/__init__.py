@@ -16,7 +16,7 @@ from aragorn.options import option, parse_path
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.checkpoint_directory import read_provenance
 from aragorn.systems.catalogue import SYSTEMS, get_system
-from aragorn_training.data.retrieval import DatasetRetrieval, open_retrieval
+from aragorn_training.data.retrieval import open_retrieval
 from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
@@ -99,33 +99,10 @@ class Options(StudyOptions, DeviceOptions, CheckpointOptions, InputOptions):
 
 
 def run(options: Options) -> dict[str, pd.DataFrame]:
-    """Evaluate systems on all years, see `tabulate_results`."""
-    tuning, *tests = (
-        JudgedYear(year, parse_path(qrels), parse_path(runs))
-        for year, qrels, runs in [options.tuning, *options.tests]
-    )
-    selected_names = {BASELINE, *(get_system(name).name for name in options.systems)}
-    names = [name for name in SYSTEMS if name in selected_names]
-    recipe = read_recipe(options.fusion)
-    excluded = read_docnos(options.exclude_ids) if options.exclude_ids else set[str]()
-    with open_retrieval(options, options.work_dir, options.work_dir) as retrieval:
-        judged = load_judged_topics({tuning.year: tuning.qrels}, retrieval)
-        nested = NestedTuning(judged, recipe, retrieval)
-        return tabulate_results(tuning, tests, names, nested, retrieval, excluded)
-
-
-def tabulate_results(
-    tuning: JudgedYear,
-    tests: Sequence[JudgedYear],
-    names: Sequence[str],
-    nested: NestedTuning,
-    retrieval: DatasetRetrieval,
-    excluded: Set[str] = frozenset(),
-) -> dict[str, pd.DataFrame]:
     """Evaluate systems, including BASELINE, on all years.
 
-    On the tuning year, tuned systems are evaluated by nested cross-validation; all other results
-    are those of the given runs. `excluded` docnos leave no results of nested cross-validation.
+    On the tuning year, tuned systems are evaluated by nested cross-validation, unless documents are
+    excluded; all other results are those of the given runs.
 
     Returns:
         Tables by file name. `systems`: `system family protocol year measure n mean low high`, with
@@ -138,31 +115,39 @@ def tabulate_results(
         InputError: If a run is missing, or a held-out system's checkpoint was fitted to the year's
             judgments.
     """
-    systems = [SYSTEMS[name] for name in names]
+    tuning, *tests = (
+        JudgedYear(year, parse_path(qrels), parse_path(runs))
+        for year, qrels, runs in [options.tuning, *options.tests]
+    )
+    selected_names = {BASELINE, *(get_system(name).name for name in options.systems)}
+    names = [name for name in SYSTEMS if name in selected_names]
+    recipe = read_recipe(options.fusion)
+    excluded = read_docnos(options.exclude_ids) if options.exclude_ids else set[str]()
     years = ", ".join(test.year for test in tests)
     message = "Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s"
-    log.info(message, len(systems), tuning.year, N_PARTITIONS, years)
-    docnos = retrieval.collection.documents.read_all_docnos() - excluded
+    log.info(message, len(names), tuning.year, N_PARTITIONS, years)
     protocols = {}
     values: dict[str, dict[str, pd.DataFrame]] = {}
-    for year in (*tests, tuning):
-        qrels = read_qrels(year.qrels, docnos)
-        for system in systems:
-            is_tuned = year is tuning and nested.get_tuning(system.name) is not None
-            if is_tuned and excluded:
-                continue
-            if is_tuned:
-                table = nested.evaluate(system.name)
-                protocol = NESTED
-            else:
-                table = _evaluate_system_run(year, system.name, qrels, excluded)
-                is_selected = year is tuning and system.name in SELECTED_SYSTEMS
-                protocol = SELECTED if is_selected else HELD_OUT
-            if protocol == HELD_OUT:
-                require_held_out(system.name, year.qrels, retrieval.session.checkpoints.directory)
-            values.setdefault(year.year, {})[system.name] = table[[*MEASURES]]
-            protocols[year.year, system.name] = protocol
-
+    with open_retrieval(options, options.work_dir) as retrieval:
+        judged = load_judged_topics({tuning.year: tuning.qrels}, retrieval)
+        nested = NestedTuning(judged, recipe, retrieval)
+        docnos = retrieval.collection.documents.read_all_docnos() - excluded
+        for year in (*tests, tuning):
+            qrels = read_qrels(year.qrels, docnos)
+            for name in names:
+                if year is not tuning or nested.get_tuning(name) is None:
+                    table = _evaluate_system_run(year, name, qrels, excluded)
+                    is_selected = year is tuning and name in SELECTED_SYSTEMS
+                    protocol = SELECTED if is_selected else HELD_OUT
+                elif not excluded:
+                    table = nested.evaluate(name)
+                    protocol = NESTED
+                else:
+                    continue
+                if protocol == HELD_OUT:
+                    require_held_out(name, year.qrels, options.checkpoint_dir)
+                values.setdefault(year.year, {})[name] = table[[*MEASURES]]
+                protocols[year.year, name] = protocol
     means = label_rows(tables.tabulate_means(values), protocols, MEANS_COLUMNS)
     if excluded:
         return {"systems_excluded": means}
@@ -199,7 +184,7 @@ def label_rows(
 
 
 def tabulate_significance(per_topic: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `systems_significance` of `systems_per_topic`, see `tabulate_results`."""
+    """Return the table `systems_significance` of `systems_per_topic`, see `run`."""
     values = {
         str(year): {
             str(system): table.set_index("qid")[[*TESTED_MEASURES]]
