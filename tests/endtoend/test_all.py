@@ -16,7 +16,7 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.signals import install_handlers
 from aragorn_training.__main__ import main
 from aragorn_training.commands import scheduler
-from aragorn_training.commands.graph import Sources, Step, build_graph
+from aragorn_training.commands.graph import Options, Step, build_graph
 from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, read_files
@@ -39,7 +39,7 @@ REQUIREMENTS = {
 
 
 def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path):
-    steps = build_graph(Sources(SAMPLE, tmp_path, None, QRELS))
+    steps = build_graph(Options(input_dir=SAMPLE, work_dir=tmp_path, qrels=QRELS))
     shipped = {path.parent.name for path in CHECKPOINT_DIR.glob("*/config.json")}
     assert len(shipped) >= 25
     assert shipped <= set(steps)
@@ -60,7 +60,7 @@ def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path):
     without_data |= {"prepare tags", "prepare quality"}
     assert {name for name, step in steps.items() if "--data" in step.missing} == without_data
     assert not without_data & requirements["fusion"]
-    without_qrels = build_graph(Sources(SAMPLE, tmp_path))
+    without_qrels = build_graph(Options(input_dir=SAMPLE, work_dir=tmp_path))
     judged = {name for name, step in without_qrels.items() if "--qrels" in step.missing}
     assert judged >= {"deepct", "dirichlet", "fusion"}
     assert "knrm" not in judged
@@ -223,7 +223,7 @@ def test_all_checkpoints_are_made_from_the_sample(tiny_configs, tmp_path, monkey
     assert " not stored " in capsys.readouterr().out
     assert main(command) == 0  # nothing is left to do
     output = capsys.readouterr().out
-    step_count = len(build_graph(Sources(SAMPLE, tmp_path)))
+    step_count = len(build_graph(Options(input_dir=SAMPLE, work_dir=tmp_path)))
     expected = (step_count, 0, 0)
     assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == expected
     assert output.count(" OK ") > 60

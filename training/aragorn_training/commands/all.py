@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ import pandas as pd
 
 from aragorn.engine import choose_device
 from aragorn.errors import InputError, ReproductionError, SystemsFailedError
-from aragorn.options import option
-from aragorn.paths import CHECKPOINT_DIR
 from aragorn.storage.atomic_files import create_directory, replace_directory
 from aragorn.storage.checkpoint_directory import (
     METRICS,
@@ -35,92 +32,15 @@ from aragorn_training.commands.scheduler import (
 )
 from aragorn_training.data.distant_supervision import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED, DASH
-from aragorn_training.options import (
-    QRELS_HELP,
-    DeviceOptions,
-    WorkOptions,
-    input_option,
-    output_option,
-    parse_process_count,
-)
-
-VERDICTS = (
-    "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; "
-    "other data, other recipe: not compared, since the stored checkpoint was made from other data "
-    "or by another recipe; not stored: there is none"
-)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllOptions(DeviceOptions, WorkOptions):
-    """Options of `all`."""
-
-    input_dir: Path = input_option("directory with topics and the args.me corpus")
-    data_dir: Path | None = option(
-        None,
-        "--data",
-        help="directory of published data (argument quality, argument components), "
-        "in any subdirectories",
-    )
-    qrels: Path | None = option(None, metavar="FILE", help=QRELS_HELP)
-    checkpoint_dir: Path = option(
-        CHECKPOINT_DIR,
-        "--checkpoints",
-        help=f"checkpoints with which the new ones are compared; verdicts: {VERDICTS}",
-    )
-    only: tuple[str, ...] = option(
-        (),
-        nargs="+",
-        action="extend",
-        help="names of the checkpoints or steps to make, with the steps that they require "
-        "(default: all checkpoints)",
-    )
-    reuse: bool = option(
-        False,
-        help="take the checkpoints that those of --only require from --checkpoints "
-        "instead of making them",
-    )
-    recipes_dir: Path | None = option(
-        None,
-        "--recipes",
-        help="directory of recipes, grids and fusions that replace those of "
-        "training/aragorn_training/configs by name",
-    )
-    output: Path | None = output_option(
-        "directory to which the checkpoints are copied at the end "
-        "(default: they stay in WORK_DIR/checkpoints)"
-    )
-    processes: int | None = option(
-        None,
-        parse=parse_process_count,
-        help="maximum number of processes, one thread each (default: number of cores)",
-    )
-    gpu_processes: int = option(
-        3, parse=parse_process_count, help="maximum number of processes per GPU"
-    )
-    plan: bool = option(
-        False,
-        help="only print the plan; states: new, started (interrupted, resumed by the next call), "
-        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
-    )
-
-
-def make_all(options: AllOptions) -> None:
+def make_all(options: graph.Options) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
-    sources = graph.Sources(
-        options.input_dir,
-        options.work_dir,
-        options.data_dir,
-        options.qrels,
-        options.recipes_dir,
-        options.checkpoint_dir if options.reuse else None,
-        options.only,
-    )
     create_directory(options.work_dir)
-    steps = graph.build_graph(sources)
+    steps = graph.build_graph(options)
     device = choose_device(options.device)
     selection = graph.select_steps(steps, options.only)
     selected_steps = {name: steps[name] for name in selection}

@@ -1,4 +1,5 @@
-"""Build the graph of all steps from a corpus to the checkpoints of all systems."""
+"""Define the options of `all`, and the graph of all steps from a corpus to the checkpoints of all
+systems."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from aragorn.errors import UsageError, suggest
 from aragorn.models.bert import BERTNetwork
+from aragorn.options import option
+from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
@@ -20,6 +23,14 @@ from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import hash_json
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.options import (
+    QRELS_HELP,
+    DeviceOptions,
+    WorkOptions,
+    input_option,
+    output_option,
+    parse_process_count,
+)
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tuning.grid import load_grid
 
@@ -43,34 +54,65 @@ FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
 Argument = str | Path | tuple[str, Path]  # the parts of a tuple are joined
 
 
-@dataclass(frozen=True)
-class Sources:
-    """Inputs of the graph; None: not given."""
+VERDICTS = (
+    "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; "
+    "other data, other recipe: not compared, since the stored checkpoint was made from other data "
+    "or by another recipe; not stored: there is none"
+)
 
-    input_dir: Path  # topics and args.me corpus
-    work_dir: Path
-    data_dir: Path | None = None  # published data sets, in any subdirectories
-    qrels: Path | None = None
-    # recipes, grids and fusions that replace those of training/aragorn_training/configs
-    recipes_dir: Path | None = None
-    stored_dir: Path | None = None  # checkpoints that are copied instead of made
-    remade: tuple[str, ...] = ()  # names of checkpoints that are made nevertheless
 
-    def find_stored(self, name: str) -> Path | None:
-        """Return the stored checkpoint to be copied instead of making it, if there is one."""
-        if not self.stored_dir or name in self.remade:
-            return None
-        checkpoint = self.stored_dir / name
-        return checkpoint if (checkpoint / METRICS).is_file() else None
+@dataclass(frozen=True, kw_only=True)
+class Options(DeviceOptions, WorkOptions):
+    """Options of `all`."""
 
-    def find_published(self, names: Sequence[str]) -> tuple[Path | None, list[str]]:
-        """Return the first directory below `data_dir` that contains one of the names, if any, and
-        the names that it lacks, or --data if that is not given."""
-        if not self.data_dir:
-            return None, ["--data"] if names else []
-        paths = [path for name in names for path in sorted(self.data_dir.rglob(name))]
-        folder = paths[0].parent if paths else None
-        return folder, [name for name in names if not (folder and (folder / name).exists())]
+    input_dir: Path = input_option("directory with topics and the args.me corpus")
+    data_dir: Path | None = option(
+        None,
+        "--data",
+        help="directory of published data (argument quality, argument components), "
+        "in any subdirectories",
+    )
+    qrels: Path | None = option(None, metavar="FILE", help=QRELS_HELP)
+    checkpoint_dir: Path = option(
+        CHECKPOINT_DIR,
+        "--checkpoints",
+        help=f"checkpoints with which the new ones are compared; verdicts: {VERDICTS}",
+    )
+    only: tuple[str, ...] = option(
+        (),
+        nargs="+",
+        action="extend",
+        help="names of the checkpoints or steps to make, with the steps that they require "
+        "(default: all checkpoints)",
+    )
+    reuse: bool = option(
+        False,
+        help="take the checkpoints that those of --only require from --checkpoints "
+        "instead of making them",
+    )
+    recipes_dir: Path | None = option(
+        None,
+        "--recipes",
+        help="directory of recipes, grids and fusions that replace those of "
+        "training/aragorn_training/configs by name",
+    )
+    output: Path | None = output_option(
+        "directory to which the checkpoints are copied at the end "
+        "(default: they stay in WORK_DIR/checkpoints)"
+    )
+    processes: int | None = option(
+        None,
+        parse=parse_process_count,
+        help="maximum number of processes, one thread each (default: number of cores)",
+    )
+    gpu_processes: int = option(
+        3, parse=parse_process_count, help="maximum number of processes per GPU"
+    )
+    plan: bool = option(
+        False,
+        help="only print the plan; states: new, started (interrupted, resumed by the next call), "
+        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
+    )
 
 
 @dataclass(frozen=True)
@@ -115,10 +157,10 @@ def _hash_path(path: Path) -> object:
     return [[file.name, sha256_file(file)] for file in files if file.is_file()]
 
 
-def build_graph(sources: Sources) -> dict[str, Step]:
+def build_graph(options: Options) -> dict[str, Step]:
     """Build all steps by name, each after its requirements; a step whose input is not given, or
     that requires such a step, is `missing` it."""
-    graph = _Graph(sources)
+    graph = _Graph(options)
     for name in list_system_checkpoints():
         graph.add(name)
     return graph.steps
@@ -157,23 +199,39 @@ def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
 class _Graph:
     """Steps that are added after the steps that they require."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, options: Options) -> None:
         self.steps: dict[str, Step] = {}
-        self._sources = sources
-        self._corpus: tuple[Argument, ...] = ("-i", sources.input_dir)
-        self._missing_qrels = [] if sources.qrels else ["--qrels"]
+        self._options = options
+        self._corpus: tuple[Argument, ...] = ("-i", options.input_dir)
+        self._missing_qrels = [] if options.qrels else ["--qrels"]
         self._add_data("pairs", self._corpus)
+
+    def _find_stored(self, name: str) -> Path | None:
+        """Return the stored checkpoint to be copied instead of making it, if there is one."""
+        if not self._options.reuse or name in self._options.only:
+            return None
+        checkpoint = self._options.checkpoint_dir / name
+        return checkpoint if (checkpoint / METRICS).is_file() else None
+
+    def _find_published(self, names: Sequence[str]) -> tuple[Path | None, list[str]]:
+        """Return the first directory below --data that contains one of the names, if any, and
+        the names that it lacks, or --data if that is not given."""
+        if not self._options.data_dir:
+            return None, ["--data"] if names else []
+        paths = [path for name in names for path in sorted(self._options.data_dir.rglob(name))]
+        folder = paths[0].parent if paths else None
+        return folder, [name for name in names if not (folder and (folder / name).exists())]
 
     def _list_input_arguments(self, prefix: str = "--", name: str = "") -> tuple[Argument, ...]:
         """Return the arguments that name corpus and qrels."""
-        qrels = self._sources.qrels
+        qrels = self._options.qrels
         return (*self._corpus, *((f"{prefix}qrels", (name, qrels)) if qrels else ()))
 
     def add(self, name: str) -> None:
         """Add the step that makes a checkpoint."""
         if name in self.steps:
             return
-        if stored := self._sources.find_stored(name):
+        if stored := self._find_stored(name):
             self._add_checkpoint(name, ("fit", stored), [], [], stored=stored)
         elif name in configs.list_names("recipe"):
             self._add_network(name)
@@ -185,14 +243,14 @@ class _Graph:
             self._add_combination(name)
 
     def _add_network(self, name: str) -> None:
-        path = configs.find("recipe", name, self._sources.recipes_dir)
+        path = configs.find("recipe", name, self._options.recipes_dir)
         recipe = load_recipe(str(path))
         requires = [self._add_examples(recipe)]
         if not issubclass(recipe.network_class, BERTNetwork):
             requires.append(self._add_vectors(recipe))
         if recipe.initial_checkpoint:
             requires.append(recipe.initial_checkpoint)
-        _, missing = self._sources.find_published(recipe.task.published_files)
+        _, missing = self._find_published(recipe.task.published_files)
         missing += self._missing_qrels if recipe.task.needs_qrels else []
         sources = (recipe.network_class, type(recipe.task))
         self._add_checkpoint(name, ("fit", path), requires, missing, sources=sources)
@@ -215,7 +273,7 @@ class _Graph:
     def _add_grid(self, name: str) -> None:
         """Add a grid; the smallest of a tagger caches the enriched documents for the others."""
         paths = {
-            grid: configs.find("grid", grid, self._sources.recipes_dir)
+            grid: configs.find("grid", grid, self._options.recipes_dir)
             for grid in configs.list_names("grid")
         }
         grids = {grid: load_grid(str(path)).points for grid, path in paths.items()}
@@ -236,14 +294,14 @@ class _Graph:
         missing: list[str] = []
         if system.name in QUALITY_RERANKINGS:
             requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
-            _, missing = self._sources.find_published([webis_argquality.FOLDER])
+            _, missing = self._find_published([webis_argquality.FOLDER])
             missing = self._missing_qrels + missing
             command = ("tune", system.name, *self._list_input_arguments())
         self._add_checkpoint(name, command, requires, missing)
 
     def _add_fusion(self, name: str) -> None:
         """Add a learned fusion, after its members and its baselines."""
-        path = configs.find("fusion", name, self._sources.recipes_dir)
+        path = configs.find("fusion", name, self._options.recipes_dir)
         recipe = read_recipe(str(path))
         members = [FUSION_CANDIDATES[member] for member in recipe.members]
         baselines = [SYSTEMS[baseline].stage for baseline in recipe.baselines]
@@ -263,14 +321,14 @@ class _Graph:
     ) -> None:
         for requirement in requires:
             self.add(requirement)
-        checkpoints = self._sources.work_dir / "checkpoints"
+        checkpoints = self._options.work_dir / "checkpoints"
         output = checkpoints / name / "provenance.json"
         directories = () if command[0] == "fit" else ("--checkpoints", str(checkpoints))
         needs = (tuple(requires), tuple(missing))
         self._add(Step(name, command, output, *needs, directories, uses_device, sources, stored))
 
     def _add_published(self, kind: str, names: Sequence[str]) -> str:
-        folder, missing = self._sources.find_published(names)
+        folder, missing = self._find_published(names)
         if folder:
             return self._add_data(kind, ("-i", folder))
         return self._add_data(kind, (), missing=tuple(missing))
@@ -284,7 +342,7 @@ class _Graph:
     ) -> str:
         step_name = f"prepare {name or kind}"
         if step_name not in self.steps:
-            output = self._sources.work_dir / FOLDERS.get(kind, name or kind)
+            output = self._options.work_dir / FOLDERS.get(kind, name or kind)
             self._add(Step(step_name, ("prepare", kind, *arguments), output, missing=missing))
         return step_name
 
@@ -296,5 +354,5 @@ class _Graph:
             step,
             requires=tuple(requires),
             missing=tuple(dict.fromkeys(missing)),
-            directories=("--work-dir", str(self._sources.work_dir), *step.directories),
+            directories=("--work-dir", str(self._options.work_dir), *step.directories),
         )

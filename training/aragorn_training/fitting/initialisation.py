@@ -35,6 +35,14 @@ KMEANS_ITERATIONS = 15  # later iterations reassign few words
 EPSILON = 1e-12
 
 
+# of checkpoints; the other fields of BERTConfig have their defaults
+BERT_FIELDS = [
+    field.name
+    for field in fields(BERTConfig)
+    if field.name not in ("pad_token_id", "initializer_range")
+]
+
+
 def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
     """Raise InputError, with the command to run, if examples or word vectors are missing."""
     recipe.task.check_prepared(work_dir)
@@ -177,7 +185,7 @@ def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> 
         raise CheckpointError(f"{encoder.folder}: model type is {kind!r}; choose a 'bert' encoder")
     tokeniser = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))
     vocabulary = tokeniser["model"]["vocab"]
-    names = [field.name for field in fields(BERTConfig) if field.name in values]
+    names = [name for name in BERT_FIELDS if name in values]
     config = {"bert": {name: values[name] for name in names}}
     ids = {"cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"]}
     return config | ids | {"frozen": frozen_blocks}
