@@ -83,7 +83,8 @@ def check(options: CheckOptions) -> None:
     for run in options.runs:
         issues = find_run_issues(run, qids, docnos)
         errors = [issue for issue in issues if issue.level in error_levels]
-        for note in summarise_issues(run, [issue for issue in issues if issue not in errors]):
+        accepted = [issue for issue in issues if issue.level not in error_levels]
+        for note in summarise_issues(run, accepted):
             report.add_note(note)
         if is_edited(run):
             report.add_note(
@@ -92,10 +93,10 @@ def check(options: CheckOptions) -> None:
             )
         if errors:
             tira_count = sum(issue.level == TIRA_ERROR for issue in errors)
-            other_errors = f"{pluralise(len(errors) - tira_count, 'error')} of stricter checks"
-            report.add_note(
-                f"{run}: {pluralise(tira_count, 'TIRA error')}, {other_errors}, by category:"
-            )
+            counts = pluralise(tira_count, "TIRA error")
+            if not options.tira_only:
+                counts += f", {pluralise(len(errors) - tira_count, 'error')} of stricter checks"
+            report.add_note(f"{run}: {counts}, by category:")
         report.add_result(
             str(run), summarise_issues(run, errors), InputError.exit_code, len(errors)
         )
