@@ -11,7 +11,7 @@ import numpy as np
 from aragorn.cache import Parts
 from aragorn.io.collection import select_collection
 from aragorn.io.dataset import Dataset
-from aragorn.io.touche import find_corpus_files, find_topic_files
+from aragorn.io.touche import find_corpus_files
 
 # numbers of arguments and of distinct conclusions in args.me
 ARGUMENTS = 387_740
@@ -77,7 +77,7 @@ def write_full_size(directory, output, argument_count=ARGUMENTS):
 
 def copy_topics(directory, output):
     """Copy the topics of an input to another one, and return it."""
-    for topics in find_topic_files(directory):
+    for topics in Dataset(directory).topic_files:
         shutil.copy(topics, output)
     return output
 

@@ -7,7 +7,7 @@ import pytest
 from aragorn.io.collection import find_mismatched_ids, select_collection
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
-from aragorn.io.touche import find_topic_files, read_topics
+from aragorn.io.touche import read_topics
 from tests.conftest import REAL_DATA, SAMPLE
 
 
@@ -20,7 +20,7 @@ def test_sample_is_judged_and_has_ids_from_its_texts():
     assert 30 <= len(corpus) - len(select_collection(corpus)) < len(corpus) - 300
     assert set(qrels["docno"]) <= set(corpus["docno"])
     assert set(qrels["rel"]) == {0, 1, 2}
-    assert qrels["qid"].nunique() == len(read_topics(find_topic_files(SAMPLE))) >= 12
+    assert qrels["qid"].nunique() == len(Dataset(SAMPLE).topics) >= 12
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
@@ -29,6 +29,5 @@ def test_topics_differ_from_touche():
         queries = [query for file in files for query in read_topics([file])["query"]]
         return {re.sub(r"\W+", " ", query.lower()).strip() for query in queries}
 
-    assert not read_titles([*(REAL_DATA / "topics").glob("*.xml")]) & read_titles(
-        find_topic_files(SAMPLE)
-    )
+    theirs = read_titles([*(REAL_DATA / "topics").glob("*.xml")])
+    assert not theirs & read_titles(Dataset(SAMPLE).topic_files)

@@ -129,11 +129,6 @@ class _Context(msgspec.Struct, gc=False):
 _decode_context = msgspec.json.Decoder(_Context).decode
 
 
-def find_topic_files(*paths: Path) -> list[Path]:
-    """Return the topics*.xml files of an input by name; raise InputError if there are none."""
-    return Inputs(paths).require(*TOPICS)
-
-
 def find_corpus_files(*paths: Path) -> list[Path]:
     """Return the args.me files of an input by name; raise InputError if there are none."""
     return Inputs(paths).require(*CORPUS)

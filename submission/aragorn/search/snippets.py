@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -16,7 +17,6 @@ from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import (
     APOSTROPHES,
     INVISIBLE_CHARACTERS,
-    list_combining_characters,
 )
 from aragorn.text.passages import iter_sentences
 
@@ -43,8 +43,10 @@ def compute_highlights(stage: Stage, collection: Collection, docno: str) -> list
 
 @cache
 def compile_word_pattern() -> re.Pattern[str]:
-    """Compile the pattern of a word in raw text, with apostrophes and combining characters."""
-    joints = f"{INVISIBLE_CHARACTERS}{list_combining_characters()}"
+    """Compile the pattern of a word in raw text, with apostrophes and combining marks."""
+    characters = map(chr, range(0x300, 0x20000))
+    marks = "".join(mark for mark in characters if unicodedata.category(mark).startswith("M"))
+    joints = f"{INVISIBLE_CHARACTERS}{marks}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
 
 

@@ -63,16 +63,15 @@ def write_atomic(file: Path, content: str | bytes, pattern: bytes) -> None:
             empty nor begins with a match of the regular expression `pattern`, as all files of this
             kind do.
     """
-    data = escape_undecodable(content).encode() if isinstance(content, str) else content
     try:
+        check_replaceable(file, pattern)
         if file.is_fifo() or file.is_char_device():
             descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
             os.set_blocking(descriptor, True)
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
+                stream.write(_encode(content))
         else:
-            check_replaceable(file, pattern)
-            _replace_file(file, data)
+            replace_atomic(file, content)
     except OSError as error:
         raise build_unwritable_error(file, error) from None
 
@@ -88,44 +87,38 @@ def write_all_atomic(contents: Mapping[Path, tuple[str | bytes, bytes]]) -> None
 
 def check_replaceable(file: Path, pattern: bytes) -> None:
     """Raise OutputError if a file may be the user's, see `write_atomic`."""
+    cause = "a symbolic link, through which nothing is written"
     try:
-        cause = _describe_owner(file, pattern)
+        if not os.path.lexists(file) or file.is_fifo() or file.is_char_device():
+            return
+        if not file.is_symlink():
+            with open_regular(file) as stream:
+                start = stream.read(4096)
+            if not start or re.match(pattern, start):
+                return
+            cause = "a file of another program"
     except OSError as error:
         raise build_unwritable_error(file, error) from None
-    if cause:
-        raise OutputError(f"{file}: {cause}; move it away or choose another path")
-
-
-def _describe_owner(file: Path, pattern: bytes) -> str:
-    """Describe why a file may be the user's, see `write_atomic`; "" if it can be replaced."""
-    if not os.path.lexists(file) or file.is_fifo() or file.is_char_device():
-        return ""
-    if file.is_symlink():
-        return "a symbolic link, through which nothing is written"
-    with open_regular(file) as stream:
-        start = stream.read(4096)
-    return "" if not start or re.match(pattern, start) else "a file of another program"
+    raise OutputError(f"{file}: {cause}; move it away or choose another path")
 
 
 def replace_atomic(file: Path, content: str | bytes) -> None:
     """Atomically write a file that the user did not name; a link or device is replaced."""
-    data = escape_undecodable(content).encode() if isinstance(content, str) else content
-    try:
-        _replace_file(file, data)
-    except OSError as error:
-        raise build_unwritable_error(file, error) from None
-
-
-def _replace_file(target: Path, data: bytes) -> None:
-    temporary = get_temporary_path(target)
+    temporary = get_temporary_path(file)
     try:
         with temporary.open("xb") as stream:
-            stream.write(data)
+            stream.write(_encode(content))
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(target)
+        temporary.replace(file)
+    except OSError as error:
+        raise build_unwritable_error(file, error) from None
     finally:
         remove(temporary)
+
+
+def _encode(content: str | bytes) -> bytes:
+    return escape_undecodable(content).encode() if isinstance(content, str) else content
 
 
 def get_printable_name(file: Path) -> str:

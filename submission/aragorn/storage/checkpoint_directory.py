@@ -93,16 +93,12 @@ def as_checkpoint_read_errors() -> Iterator[None]:
 @as_checkpoint_read_errors()
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify all files of provenance.json, at least `files`; return the SHA-256 by file name."""
-    require_files(directory, ())
-    hashes = (
-        read_provenance(directory).files
-        if (directory / PROVENANCE).exists()
-        else dict.fromkeys(files, "")
-    )
+    require_files(directory, (*files, PROVENANCE))
+    hashes = read_provenance(directory).files
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
-    require_files(directory, (*hashes, PROVENANCE))
+    require_files(directory, hashes)
     for name, expected_hash in hashes.items():
         if sha256_file(directory / name) != expected_hash:
             raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")

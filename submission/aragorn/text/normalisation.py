@@ -146,21 +146,6 @@ def remove_urls(text: str) -> str:
     return URL.sub(" ", text)
 
 
-@cache
-def list_combining_characters() -> str:
-    """Return a string of all combining characters, for use in a regex character class."""
-    marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
-    decompositions = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
-    final_marks = {
-        chr(int(codes[1], 16))
-        for codes in decompositions
-        if len(codes) == 2 and not codes[0].startswith("<")
-    }
-    return "".join(
-        sorted(character for character in marks | final_marks if not character.isalnum())
-    )
-
-
 def normalise_unicode(text: str) -> str:
     """Return a text in NFC, without invisible characters, and full-width ones as ASCII."""
     if text.isascii():
