@@ -11,6 +11,8 @@ from aragorn.errors import UsageError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.models.bert import BERTNetwork
 from aragorn.models.rankers import list_rankers
+from aragorn.paths import CHECKPOINT_DIR
+from aragorn.storage.checkpoint_directory import CONFIG, read_json
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training import configs
 from aragorn_training.data.quality import CREDITS
@@ -44,6 +46,13 @@ def test_recipes_build_their_networks(name):
         )
     with torch.device("meta"):
         recipe.network_class(recipe.network_class.Config(**derived, **recipe.network))
+
+
+def test_the_fields_of_bert_are_those_of_the_shipped_checkpoints():
+    config = read_json(CHECKPOINT_DIR / "vanilla_bert" / CONFIG)["config"]
+    derived = read_encoder_config(PretrainedEncoder("all-MiniLM-L6-v2"), config["frozen"])
+    assert derived == {name: config[name] for name in derived}
+    assert list(derived["bert"]) == list(config["bert"])
 
 
 def test_recipe_defaults_and_overrides(tmp_path):
