@@ -216,6 +216,12 @@ def reverse(file):
         file.write_bytes(file.read_bytes()[::-1])
 
 
+def link(file):
+    """Replace a file by a link to a copy of it."""
+    target = file.rename(file.parents[2] / f"{file.parent.name}-{file.name}")
+    file.symlink_to(target)
+
+
 DAMAGES = {
     "empty": lambda file: file.write_bytes(b""),
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-3]),
@@ -226,6 +232,8 @@ DAMAGES = {
     "reversed": reverse,
     "missing": Path.unlink,
     "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
+    "a directory": lambda file: (file.unlink(), (file / "foreign").mkdir(parents=True)),
+    "a link": link,
     "endless": lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
 }
 
@@ -235,7 +243,8 @@ CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"lengths.npy": 7}', DEEP)
 
 RESULTS = {  # files; damages; part of the log
     "files": ("cache/**/*", [*DAMAGES.values()], "checksum mismatch; rebuilding it"),
-    "runs": ("out/aragorn-*.txt", [*DAMAGES.values()], ""),
+    # a directory in the place of a run is not replaced
+    "runs": ("out/aragorn-*.txt", [DAMAGES[kind] for kind in DAMAGES if kind != "a directory"], ""),
     "checksums": (
         "cache/*/checksums.json",
         [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS],
@@ -249,9 +258,11 @@ def test_damaged_results_are_rebuilt(name, complete, copy, caplog):
     """Damage files in turn; delete runs that are intact, so that the cache is read."""
     results, damages, message = RESULTS[name]
     files = sorted(copy.directory.glob(results))
+    damaged = []
     for file, damage in zip(files, itertools.cycle(damages), strict=False):
         if file.is_file() and (name == "checksums" or file.name != CHECKSUMS_FILE):
             damage(file)
+            damaged += [] if damage == Path.unlink else [file]
     if name == "checksums":  # read the files
         for file in copy.cache.glob("ranking-*/*"):
             file.unlink()
@@ -260,6 +271,9 @@ def test_damaged_results_are_rebuilt(name, complete, copy, caplog):
     assert copy.rank() == read_files(complete.output)
     assert copy.read_cache() == complete.read_cache()
     assert message in caplog.text
+    if name == "files":
+        assert [file for file in damaged if file.parent.name not in caplog.text] == []
+        assert not any(file.is_symlink() for file in damaged)
 
 
 @pytest.mark.parametrize("kind", ["topics", "corpus", "checkpoint"])

@@ -76,52 +76,6 @@ def test_arrays_keep_their_type(tmp_path):
         assert (array.dtype, array.tolist()) == (np.float16, [0, 1, 2])
 
 
-def flip(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def link(file):
-    """Replace a file by a link to a copy of it."""
-    target = file.rename(file.parent.parent.parent / f"target-{file.name}")
-    file.symlink_to(target)
-
-
-DAMAGES = {
-    "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
-    "a bit": flip,
-    "empty": lambda file: file.write_bytes(b""),
-    "a directory": lambda file: (file.unlink(), (file / "foreign").mkdir(parents=True)),
-    "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
-    "a link": link,
-    "unreadable": lambda file: file.chmod(0),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_files_are_rebuilt_with_a_warning(name, tmp_path, caplog):
-    if name == "unreadable" and is_root:
-        pytest.skip("root reads all files")
-    directory = tmp_path / "deep" / "cache"
-    directory.mkdir(parents=True)
-    assert read_all(Cache(directory), Builder()) == CONTENTS
-    files = [path for path in directory.rglob("*") if path.is_file()]
-    assert len(files) == 5
-    for file in files:
-        content = file.read_bytes()
-        DAMAGES[name](file)
-        caplog.clear()
-        build = Builder()
-        assert read_all(Cache(directory), build) == CONTENTS
-        assert build.calls == 1
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert str(file if file.parent == directory else file.parent) in caplog.text
-        assert (file.read_bytes(), file.is_symlink()) == (content, False)
-    for target in tmp_path.glob("target-*"):
-        assert target.read_bytes() in {file.read_bytes() for file in files}
-
-
 def test_copies_of_other_entries_are_rebuilt(tmp_path):
     cache = Cache(tmp_path)
     cache.get_or_build("payload", "other", lambda: b"other")

@@ -141,6 +141,17 @@ def test_learners_are_deterministic_and_use_fractional_labels(name):
     assert means[0.5] > means[0.0] + 0.1
 
 
+def test_bootstrap_samples_surround_the_weight_and_are_seeded():
+    pool = build_pool()
+    weight = learners.fit_ridge(pool.build_training_set(), 1.0).weights["relevance"]
+    samples, repeated = (
+        [learners.fit_ridge(sample, 1.0).weights["relevance"] for sample in pool.bootstrap(50)]
+        for _ in range(2)
+    )
+    assert samples == repeated
+    assert np.percentile(samples, 2.5) < weight < np.percentile(samples, 97.5)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_cross_validation_holds_out_the_fold(name):
     scores = build_pool().score_held_out_topics(LEARNERS[name], FOLDS)
