@@ -71,19 +71,21 @@ def prepare_quality(options: Options) -> None:
     if missing_folders:
         message = "%s: skipping data sets whose folders are missing: %s"
         log.info(message, directory, ", ".join(missing_folders))
-    with open_folder(options.work_dir / "quality", options.work_dir):
-        for name, folder in FOLDERS.items():
-            if folder in missing_folders:
-                continue
-            files = LIST_DATASETS.get(name, webis_argquality).list_files(directory)
-            versions = describe_versions(sys.modules[__name__])
-            cache_key = {"input": hash_input_files(files), "version": versions}
-            table = get_table_path(options.work_dir, name)
-            manifest = table.with_suffix(".json").name
-            tables = RecordedFiles(
-                table.parent, cache_key, options.overwrite, manifest, [table.name]
-            )
-            tables.build([table.name], partial(_write_table, name, directory))
+    # all are hashed first, to fail before a table is written
+    inputs = {
+        name: hash_input_files(LIST_DATASETS.get(name, webis_argquality).list_files(directory))
+        for name, folder in FOLDERS.items()
+        if folder not in missing_folders
+    }
+    versions = describe_versions(sys.modules[__name__])
+    folder = options.work_dir / "quality"
+    with open_folder(folder, options.work_dir):
+        for name, hashes in inputs.items():
+            cache_key = {"input": hashes, "version": versions}
+            file = get_table_path(options.work_dir, name)
+            manifest = file.with_suffix(".json").name
+            tables = RecordedFiles(folder, cache_key, options.overwrite, manifest, [file.name])
+            tables.build([file.name], partial(_write_table, name, directory))
 
 
 def _write_table(name: str, directory: Path, file: Path) -> None:
