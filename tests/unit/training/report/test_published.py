@@ -1,9 +1,12 @@
+import re
+
 import pandas as pd
 import pytest
 
 from aragorn.errors import InputError
 from aragorn_training.report import published
 from aragorn_training.report.published import (
+    NOT_COMPARABLE,
     NOT_RUN,
     RESULTS,
     compare_figures,
@@ -68,6 +71,18 @@ def test_all_figures_are_shown_and_differences_have_reasons(figures, tmp_path):
 
 
 def test_n_of_each_mean_follows_from_the_result_files(figures):
+    for name in ("deepct", "targer"):
+        table = pd.read_csv(RESULTS / f"enrichment_{name}_years.csv").dropna(subset="n")
+        rows = table.set_index(["enrichment", "retrieval_model", "measure"])
+        both, first, second = (
+            rows[rows["topics"] == topics] for topics in ("all judged", "2020", "2021")
+        )
+        assert (both["n"] == first["n"] + second["n"]).all()
+        weighted = (first["n"] * first["mean"] + second["n"] * second["mean"]) / both["n"]
+        assert (weighted - both["mean"]).abs().max() < 1.5e-6
+        share = (both["mean"] - second["mean"]) / (first["mean"] - second["mean"])
+        is_clear = (first["mean"] - second["mean"]).abs() > 0.01
+        assert (share - first["n"] / both["n"])[is_clear].abs().max() < 2e-4
     topics = pd.read_csv(RESULTS / "systems_per_topic.csv")
     topics = topics.groupby(["system", "year", "protocol"])["nDCG@5-touche"].count()
     systems = pd.read_csv(RESULTS / "systems.csv").query("measure == 'nDCG@5-touche'")
@@ -77,6 +92,49 @@ def test_n_of_each_mean_follows_from_the_result_files(figures):
     for title, rows in means[means["item"].str.match(r"Table 5\.(?!3)")].groupby("title"):
         assert {*rows["n"]} == {years[str(title).partition("topics of ")[2]]}
     assert means["n"].notna().all()
+
+
+def test_n_of_each_mean_over_seeds_follows_from_the_result_files(figures):
+    trials = pd.read_csv(RESULTS / "trials_candidates.csv").query("row == 'selected'")
+    values = trials.groupby(["trial", "measure"])["value"].agg(["count", "mean", "std"])
+    of_trials = figures[figures["ours_file"] == "trials_candidates.csv"]
+    assert len(of_trials) == 9 * trials["trial"].nunique()
+    for figure in of_trials.to_dict("records"):
+        trial, measure = re.findall(r"'(.*?)'", figure["ours_query"])
+        count, mean, deviation = values.loc[trial, measure]
+        assert (figure["n"], figure["ours"]) == (count, pytest.approx(mean, abs=0.006))
+        if count > 1:
+            assert figure["spread"] == pytest.approx(deviation, abs=0.006)
+        else:
+            assert figure["spread"] is None
+    draws = pd.read_csv(RESULTS / "negative_counts.csv").groupby(["sample_factor", "ties"])
+    of_draws = figures[figures["ours_file"] == "negative_counts.csv"]
+    assert len(of_draws) == 12
+    for figure in of_draws.to_dict("records"):
+        factor, ties = re.findall(r"== '?(\w+)", figure["ours_query"])
+        values = draws.get_group((int(factor), ties))[figure["measure"]]
+        assert (figure["n"], figure["ours"]) == (5, pytest.approx(values.mean(), abs=0.006))
+    folds = pd.read_csv(RESULTS / "argument_quality_folds.csv")
+    assert {*folds.loc[folds["network"] == "logistic", "n_seeds"]} == {3}
+    for file, n in {"augmented_sbert*": "repetitions", "argument_quality*": "n_seeds"}.items():
+        for path in RESULTS.glob(f"{file}.csv"):
+            table = pd.read_csv(path)
+            if n in table:  # a deviation has several values
+                spread = table["dev_sd" if "dev_sd" in table else "sd"]
+                assert ((table[n] > 1) == spread.notna()).all(), path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")]
+)
+def test_official_results_are_not_compared_with_those_of_the_excerpt(name, item, figures):
+    systems = pd.read_csv(RESULTS / "systems.csv", index_col=["system", "year", "measure"])["mean"]
+    rows = figures[(figures["publication"] == name) & (figures["item"] == item)]
+    assert {*rows["verdict"]} == {NOT_COMPARABLE}
+    ours = rows.set_index("row")["ours"]
+    names = {name.upper(): name for name in ("gru", "knrm", "snrm")}
+    for row, system in {**names, "Aggregation": "ensemble_thesis"}.items():
+        assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5-touche"])
 
 
 @pytest.mark.parametrize(("cells", "theirs", "verdict", "ours"), [
