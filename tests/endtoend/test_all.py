@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -173,6 +174,8 @@ def test_stored_checkpoints_are_reused(tmp_path, monkeypatch, capsys):
     assert main([*command, "--only", "ensemble_thesis", "--reuse"]) == 6
     assert started == ["prepare pairs", "ensemble_thesis"]
     output = capsys.readouterr().out
+    assert re.search("^gru +reused", output, re.MULTILINE)
+    assert "remaining: about 24 min of computing (" in output
     assert output.count(" OK ") >= 2 * 6
     for name in ("gru", "vanilla_bert"):
         copy = read_files(tmp_path / "checkpoints" / name)

@@ -72,7 +72,7 @@ COMMANDS = {
     "missing topics": ({"run.txt": "2 Q0 a 1 1 t\n"}, (), ["missing topics (1, 3) count as 0"]),
     "few judgments": (
         {"run.txt": format_lines({"1": "uvwxya", "3": "xyz"})}, (),
-        ["run × q: 0 of 8 documents in the top five judged, topics without judged documents: 3; if that is unexpected"],
+        ["run × q: 0 of 8 documents in the top five judged, topics without a judged document, by id: 3; if that is unexpected"],
     ),
     "equal scores": (
         {"run.txt": re.sub("-.", "1", format_lines({"1": "abx", "2": "eda", "3": "bc"}))}, (),

@@ -110,7 +110,7 @@ def test_other_hosts_methods_and_paths_are_rejected(fetch, server):
         ("/?q=" + "zoo+" * 3_000, 400, "query has 11999 characters"),
         ("/?" + "q=a&" * 200, 400, "more than 100 parameters"),
         ("/?q=" + "a" * 70_000, 414, ""),
-        ("/?q=xyzzyx", 200, "No argument matches the query; use other words."),
+        ("/?q=xyzzyx", 200, "No argument matches the query; use other words, or another system."),
     ],
 )  # fmt: skip
 def test_unusual_urls_are_answered_with_clear_messages(path, status, message, fetch):

@@ -5,6 +5,6 @@ from typing import Literal, get_args
 Order = Literal["auto", "rank", "score"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 AUTO_ORDER = (
-    "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores "
+    "by rank, then score, then docno descending; rankings whose ranks and scores "
     "disagree are rejected without `--order rank` or `--order score`"
 )

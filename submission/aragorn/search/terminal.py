@@ -63,7 +63,10 @@ def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     if results.error:
         heading += [_style(f"failed: {results.error}"), Text()]
     elif not results.hits:
-        heading += [_style("no results: no argument matches the query; use other words"), Text()]
+        heading += [
+            _style("no results: no argument matches the query; use other words, or another system"),
+            Text(),
+        ]
     yield Group(*heading)
     for hit in results.hits:
         yield _render_hit(hit, console)

@@ -82,7 +82,7 @@ RENDERED = {
         make_results("[bold]are[/bold] :zoo: [/] http://a.example/ 'x' 12"), False,
         "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*",
     ),
-    "no results": (SystemResults("bm25", [], 0), False, "no results: no argument matches the query; use other words"),
+    "no results": (SystemResults("bm25", [], 0), False, "no argument matches the query; use other words, or another system"),
     "markup in systems": (make_results(""), False, "[b]bm25[/b]  1 results"),
     "coloured matches": (
         make_results("Zoos are cruel."), True, "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m."

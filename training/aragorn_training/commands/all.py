@@ -24,6 +24,7 @@ from aragorn.threads import count_cpu_cores
 from aragorn_training.commands import graph
 from aragorn_training.commands.scheduler import (
     FINISHED,
+    REUSED,
     Record,
     Records,
     Scheduler,
@@ -58,7 +59,7 @@ def make_all(options: graph.Options) -> None:
         require_replaceable(output)
     checkpoints = options.work_dir / "checkpoints"
     for name, step in selected_steps.items():
-        if step.stored and records.get_state(name) != FINISHED:
+        if step.stored and records.get_state(name) == REUSED:
             _copy_checkpoint(step.stored, checkpoints / name)
             records.write(name, Record(records.keys[name], device, is_finished=True))
     gpus = list_gpus(device, options.gpu_processes)

@@ -111,7 +111,8 @@ class Options(DeviceOptions, WorkOptions):
     plan: bool = option(
         False,
         help="only print the plan; states: new, started (interrupted, resumed by the next call), "
-        "outdated (made from other inputs, settings or code, and therefore recomputed) and finished",
+        "outdated (made from other inputs, settings or code, and therefore recomputed), reused "
+        "(copied from --checkpoints) and finished",
     )
 
 

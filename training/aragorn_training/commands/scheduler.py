@@ -30,6 +30,7 @@ NEW = "new"
 OUTDATED = "outdated"
 STARTED = "started"
 FINISHED = "finished"
+REUSED = "reused"
 
 
 class Record(msgspec.Struct):
@@ -51,7 +52,7 @@ class Records:
         self.keys: dict[str, str] = {}
         for name, step in steps.items():
             self.keys[name] = step.compute_key([*map(self.keys.__getitem__, step.requires)])
-        self._outputs = {name: step.output for name, step in steps.items()}
+        self._steps = steps
 
     def get_log(self, name: str) -> Path:
         """Return the path of a step's log."""
@@ -67,13 +68,17 @@ class Records:
         replace_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
 
     def get_state(self, name: str) -> str:
-        """Return whether a step is NEW, FINISHED, STARTED, or OUTDATED, i.e. with another key."""
+        """Return whether a step is NEW, FINISHED, STARTED, OUTDATED, i.e. with another key, or
+        REUSED, i.e. its stored checkpoint is still to be copied."""
         record = self.read(name)
+        step = self._steps[name]
+        if record and record.key == self.keys[name] and record.is_finished and step.output.exists():
+            return FINISHED
+        if step.stored:
+            return REUSED
         if record is None:
             return NEW
-        if record.key != self.keys[name]:
-            return OUTDATED
-        return FINISHED if record.is_finished and self._outputs[name].exists() else STARTED
+        return STARTED if record.key == self.keys[name] else OUTDATED
 
 
 @dataclass
@@ -174,7 +179,7 @@ def format_plan(
         for name, step in steps.items()
         if step.missing
     ]
-    remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
+    remaining = [seconds[name] for name, state in states.items() if state not in (FINISHED, REUSED)]
     totals = []
     if any(remaining):
         totals.append(f"about {_format_duration(sum(remaining))} of computing")

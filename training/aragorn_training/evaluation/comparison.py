@@ -56,7 +56,9 @@ class RunComparison:
         """Format counts of topics, documents and rankings, and the size of score differences."""
         lines = []
         if self.tags[0] != self.tags[1]:
-            lines.append(f"different systems: {self.tags[0]} and {self.tags[1]}")
+            systems = {tag.partition("-")[2] for tag in self.tags}
+            difference = "tags" if len(systems) == 1 and "" not in systems else "systems"
+            lines.append(f"different {difference}: {self.tags[0]} and {self.tags[1]}")
         lines.append(f"topics: {len(self.topics)} in both runs")
         for name, qids in zip(self.names, self.topics_of_one_run, strict=True):
             if qids:

@@ -96,8 +96,8 @@ def compute_overlap(
     unmatched = [qid for qid in common if qid not in judged_qids]
     if unmatched or n_judged < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
-            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: "
-            "%s; if that is unexpected, check that topics and corpus are the same",
+            "%s × %s: %d of %d documents in the top five judged, topics without a judged "
+            "document, by id: %s; if that is unexpected, check that topics and corpus are the same",
             *names,
             n_judged,
             len(top_rows),

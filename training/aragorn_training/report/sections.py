@@ -165,7 +165,8 @@ def _compare_with_winner(results: Path) -> str:
     ]
     return (
         f"`{WINNER}` won Touché {rows['year'].iloc[0]}; its run is evaluated without the documents that our systems do "
-        f"not retrieve. Differences of `fusion` from it, in the order of the columns: {', '.join(differences)}."
+        "not retrieve. Differences of `fusion` from it over common topics, in the order of the columns: "
+        f"{', '.join(differences)}."
     )
 
 

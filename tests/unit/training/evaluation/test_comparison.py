@@ -102,6 +102,9 @@ def test_directories_are_compared_by_system(tmp_path, capsys):
     (tmp_path / "tag.txt").write_text(run.replace("t-bm25", "t\x1b[31m\u202e"))
     assert main(["compare", files[0], str(tmp_path / "tag.txt")]) == 0
     assert capsys.readouterr().out.startswith(r"different systems: t-knrm and t\x1b[31m\u202e")
+    (tmp_path / "team.txt").write_text(run.replace("t-bm25", "other-knrm"))
+    assert main(["compare", files[0], str(tmp_path / "team.txt")]) == 0
+    assert capsys.readouterr().out.startswith("different tags: t-knrm and other-knrm\ntopics: 1")
     for flags, message in (
         ([first, second, "-o", first], "add --system NAME"),
         ([first, second, "--system", "krnm"], "no run of this system; did you mean 'knrm'?"),
