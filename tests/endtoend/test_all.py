@@ -17,7 +17,8 @@ from aragorn.paths import CHECKPOINT_DIR
 from aragorn.signals import install_handlers
 from aragorn_training.__main__ import main
 from aragorn_training.commands import scheduler
-from aragorn_training.commands.graph import Options, Step, build_graph
+from aragorn_training.commands.all_options import Options
+from aragorn_training.commands.graph import Step, build_graph
 from aragorn_training.commands.scheduler import Records, Scheduler
 from aragorn_training.fusion import evaluation
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, read_files

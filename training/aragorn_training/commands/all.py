@@ -1,10 +1,12 @@
 """Make the checkpoints of all systems from a corpus, and compare their metrics with stored ones."""
 
+from __future__ import annotations
+
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,29 +23,37 @@ from aragorn.storage.checkpoint_directory import (
     require_replaceable,
 )
 from aragorn.threads import count_cpu_cores
-from aragorn_training.commands import graph
-from aragorn_training.commands.scheduler import (
-    FINISHED,
-    REUSED,
-    Record,
-    Records,
-    Scheduler,
-    format_plan,
-    list_gpus,
-)
+from aragorn_training.commands.all_options import Options
 from aragorn_training.data.distant_supervision import read_candidate_settings
 from aragorn_training.formatting import CROSS_VALIDATED, DASH
 
+if TYPE_CHECKING:
+    from aragorn_training.commands.graph import Step
+    from aragorn_training.commands.scheduler import Records
 
-def make_all(options: graph.Options) -> None:
+
+def make_all(options: Options) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
+    from aragorn_training.commands.graph import (
+        build_graph,
+        list_system_checkpoints,
+        select_steps,
+    )
+    from aragorn_training.commands.scheduler import (
+        FINISHED,
+        Records,
+        Scheduler,
+        format_plan,
+        list_gpus,
+    )
+
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
     create_directory(options.work_dir)
-    steps = graph.build_graph(options)
+    steps = build_graph(options)
     device = choose_device(options.device)
-    selection = graph.select_steps(steps, options.only)
+    selection = select_steps(steps, options.only)
     selected_steps = {name: steps[name] for name in selection}
     records = Records(selected_steps, options.work_dir)
     relevant_steps = selected_steps if options.only else steps
@@ -52,16 +62,13 @@ def make_all(options: graph.Options) -> None:
         return
     outputs = {
         name: options.output / name
-        for name in graph.list_system_checkpoints()
+        for name in list_system_checkpoints()
         if options.output and name in selection
     }
     for output in outputs.values():
         require_replaceable(output)
     checkpoints = options.work_dir / "checkpoints"
-    for name, step in selected_steps.items():
-        if step.stored and records.get_state(name) == REUSED:
-            _copy_checkpoint(step.stored, checkpoints / name)
-            records.write(name, Record(records.keys[name], device, is_finished=True))
+    _reuse_stored(selected_steps, records, device, checkpoints)
     gpus = list_gpus(device, options.gpu_processes)
     scheduler = Scheduler(steps, records, device, options.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
@@ -87,6 +94,18 @@ def make_all(options: graph.Options) -> None:
             f"metrics differ by more than 2 points from those in {options.checkpoint_dir}: "
             f"{', '.join(differing)}"
         )
+
+
+def _reuse_stored(
+    steps: Mapping[str, Step], records: Records, device: str, checkpoints: Path
+) -> None:
+    """Copy the stored checkpoints that steps reuse, and record these steps as finished."""
+    from aragorn_training.commands.scheduler import REUSED, Record
+
+    for name, step in steps.items():
+        if step.stored and records.get_state(name) == REUSED:
+            _copy_checkpoint(step.stored, checkpoints / name)
+            records.write(name, Record(records.keys[name], device, is_finished=True))
 
 
 def _copy_checkpoint(source: Path, target: Path) -> None:

@@ -7,16 +7,7 @@ from pathlib import Path
 from aragorn.engine import choose_device
 from aragorn.errors import UsageError, escape_undecodable
 from aragorn.options import argument, option
-from aragorn.systems.catalogue import ENSEMBLES, QUALITY_RERANKINGS
-from aragorn_training.data.retrieval import open_retrieval
-from aragorn_training.data.word_vectors import get_default_folder_name
-from aragorn_training.data.work_directory import lock_run
-from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
-from aragorn_training.fitting.distributed import join_process_group
-from aragorn_training.fitting.fit import fit
 from aragorn_training.fusion import Options as FuseOptions
-from aragorn_training.fusion.ensemble import fit_ensemble
-from aragorn_training.fusion.learned import fit_fusion
 from aragorn_training.options import (
     CheckpointOptions,
     DeviceOptions,
@@ -28,9 +19,6 @@ from aragorn_training.options import (
     output_option,
     parse_work_dir,
 )
-from aragorn_training.tasks import load_recipe
-from aragorn_training.tuning.grid import load_grid, tune_grid
-from aragorn_training.tuning.quality import tune_quality
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +60,12 @@ class TuneOptions(DeviceOptions, CheckpointOptions, TuningOptions, InputOptions)
 
 def fit_recipe(options: FitOptions) -> None:
     """Train a network from a recipe; an interrupted run is resumed."""
+    from aragorn_training.data.word_vectors import get_default_folder_name
+    from aragorn_training.data.work_directory import lock_run
+    from aragorn_training.fitting.distributed import join_process_group
+    from aragorn_training.fitting.fit import fit
+    from aragorn_training.tasks import load_recipe
+
     recipe = load_recipe(options.recipe)
     name = escape_undecodable(Path(options.recipe).stem)
     output = get_checkpoint_output(options, name)
@@ -87,6 +81,11 @@ def fit_recipe(options: FitOptions) -> None:
 
 def tune(options: TuneOptions) -> None:
     """Grid-search parameters on judged topics with cross-validation and write a checkpoint."""
+    from aragorn.systems.catalogue import QUALITY_RERANKINGS
+    from aragorn_training.data.retrieval import open_retrieval
+    from aragorn_training.tuning.grid import load_grid, tune_grid
+    from aragorn_training.tuning.quality import tune_quality
+
     if options.grid in QUALITY_RERANKINGS:
         name = options.grid
         if len(options.qrels) > 1:
@@ -113,6 +112,11 @@ def tune(options: TuneOptions) -> None:
 
 def fuse(options: FuseOptions) -> None:
     """Fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs."""
+    from aragorn.systems.catalogue import ENSEMBLES
+    from aragorn_training.evaluation.evaluate import HEADLINE_MEASURES
+    from aragorn_training.fusion.ensemble import fit_ensemble
+    from aragorn_training.fusion.learned import fit_fusion
+
     inputs = {"-i": options.inputs, "--qrels": options.qrels}
     if options.fusion in ENSEMBLES:
         return fit_ensemble(options)

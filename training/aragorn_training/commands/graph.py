@@ -1,5 +1,4 @@
-"""Define the options of `all`, and the graph of all steps from a corpus to the checkpoints of all
-systems."""
+"""Define the graph of all steps from a corpus to the checkpoints of all systems."""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,27 +9,18 @@ from pathlib import Path
 
 from aragorn.errors import UsageError, suggest
 from aragorn.models.bert import BERTNetwork
-from aragorn.options import option
-from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.retrieval import Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
 from aragorn.systems.catalogue import ENSEMBLES, FUSION_CANDIDATES, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.versions import describe_versions
 from aragorn_training import configs
+from aragorn_training.commands.all_options import Options
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import hash_json
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fusion.recipe import read_recipe
-from aragorn_training.options import (
-    QRELS_HELP,
-    DeviceOptions,
-    WorkOptions,
-    input_option,
-    output_option,
-    parse_process_count,
-)
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tuning.grid import load_grid
 
@@ -52,68 +42,6 @@ RESTART_FLAGS = {"prepare": ["--overwrite"], "fit": ["--restart"]}
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
 
 Argument = str | Path | tuple[str, Path]  # the parts of a tuple are joined
-
-
-VERDICTS = (
-    "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; "
-    "other data, other recipe: not compared, since the stored checkpoint was made from other data "
-    "or by another recipe; not stored: there is none"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(DeviceOptions, WorkOptions):
-    """Options of `all`."""
-
-    input_dir: Path = input_option("directory with topics and the args.me corpus")
-    data_dir: Path | None = option(
-        None,
-        "--data",
-        help="directory of published data (argument quality, argument components), "
-        "in any subdirectories",
-    )
-    qrels: Path | None = option(None, metavar="FILE", help=QRELS_HELP)
-    checkpoint_dir: Path = option(
-        CHECKPOINT_DIR,
-        "--checkpoints",
-        help=f"checkpoints with which the new ones are compared; verdicts: {VERDICTS}",
-    )
-    only: tuple[str, ...] = option(
-        (),
-        nargs="+",
-        action="extend",
-        help="names of the checkpoints or steps to make, with the steps that they require "
-        "(default: all checkpoints)",
-    )
-    reuse: bool = option(
-        False,
-        help="take the checkpoints that those of --only require from --checkpoints "
-        "instead of making them",
-    )
-    recipes_dir: Path | None = option(
-        None,
-        "--recipes",
-        help="directory of recipes, grids and fusions that replace those of "
-        "training/aragorn_training/configs by name",
-    )
-    output: Path | None = output_option(
-        "directory to which the checkpoints are copied at the end "
-        "(default: they stay in WORK_DIR/checkpoints)"
-    )
-    processes: int | None = option(
-        None,
-        parse=parse_process_count,
-        help="maximum number of processes, one thread each (default: number of cores)",
-    )
-    gpu_processes: int = option(
-        3, parse=parse_process_count, help="maximum number of processes per GPU"
-    )
-    plan: bool = option(
-        False,
-        help="only print the plan; states: new, started (interrupted, resumed by the next call), "
-        "outdated (made from other inputs, settings or code, and therefore recomputed), reused "
-        "(copied from --checkpoints) and finished",
-    )
 
 
 @dataclass(frozen=True)
