@@ -364,7 +364,7 @@ def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
 
 
 def test_names_in_heat_maps_of_a_narrow_page_are_complete_and_apart(browser, report_dir, tmp_path):
-    names = [f"run{number:02d}_with_a_long_name" for number in range(1, 25)]
+    names = [f"run{index:02d}_with_a_long_name" for index in range(1, 25)]
     for name in names:
         shutil.copy(report_dir / "out" / "aragorn-gru.txt", tmp_path / f"aragorn-{name}.txt")
     flags = ["--qrels", str(report_dir / "qrels"), "--baseline", names[0]]

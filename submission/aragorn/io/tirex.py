@@ -209,8 +209,8 @@ def _parse_rank(value: object) -> float:
 def _parse_number(value: object) -> float:
     """Return a finite number, or the text of one, as a float; NaN if it is neither."""
     text = str(value) if type(value) in (int, float, str) else ""
-    number = parse_float(text) if text == text.strip() else None
-    return nan if number is None else number
+    value_or_none = parse_float(text) if text == text.strip() else None
+    return nan if value_or_none is None else value_or_none
 
 
 def _format(value: object) -> str:

@@ -7,21 +7,15 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aragorn.explanation import Highlight
 from aragorn.pipeline.retrieval import Stage
 from aragorn.pipeline.session import Collection
 from aragorn.systems.lexical import LexicalStage
 from aragorn.text.index_terms import TermAnalyser
-from aragorn.text.normalisation import (
-    APOSTROPHES,
-    INVISIBLE_CHARACTERS,
-)
+from aragorn.text.normalisation import APOSTROPHES, INVISIBLE_CHARACTERS
 from aragorn.text.passages import iter_sentences
-
-if TYPE_CHECKING:
-    pass
 
 MAX_SNIPPET_WORDS = 60
 

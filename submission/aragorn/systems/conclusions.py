@@ -170,7 +170,7 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
             for docno in index.docnos[conclusion]
         ]
         if not hits:
-            reason = "its terms are in too many of the conclusions to score above 0"
+            reason = "its terms occur in too many conclusions to score above 0"
             if index.idf.keys().isdisjoint(normalise(query).split()):
                 reason = "no conclusion contains a query term"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)

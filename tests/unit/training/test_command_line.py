@@ -36,8 +36,8 @@ def find_shipped_tables(module):
     name = import_module(f"aragorn_training.studies.{module}").FILE.removesuffix(".csv")
     pattern = re.sub("[{].*?[}]", "*", name)
     files = RESULTS.glob(f"{pattern}.csv") if name else ()
-    others = ("augmented_sbert_students.csv", "augmented_sbert_sweeps.csv", "trials_means.csv")
-    return [file for file in files if file.name == f"{name}.csv" or file.name not in others]
+    further = ("augmented_sbert_students.csv", "augmented_sbert_sweeps.csv", "trials_means.csv")
+    return [file for file in files if file.name == f"{name}.csv" or file.name not in further]
 
 
 def run_until_exit(command, code, capsys):

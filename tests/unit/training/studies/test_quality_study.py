@@ -176,8 +176,10 @@ def test_shipped_plot_shows_the_shipped_table():
     expected = means["ukp", "ukp", "", "list_mle", "Spearman"]
     assert values[names.index("ListMLE")] == expected
     with Image.open(RESULTS / "argument_quality.png") as shipped:
-        drawn = Image.open(BytesIO(render_png(figure)))
-        assert ImageChops.difference(shipped.convert("RGB"), drawn.convert("RGB")).getbbox() is None
+        picture = Image.open(BytesIO(render_png(figure)))
+        assert (
+            ImageChops.difference(shipped.convert("RGB"), picture.convert("RGB")).getbbox() is None
+        )
 
 
 @pytest.mark.slow

@@ -24,7 +24,11 @@ NETWORKS: dict[str, tuple[str, dict[str, str]]] = {
         {"marker": "o", "color": NEUTRAL, "markerfacecolor": "white"},
     ),
 }
-OTHER_TARGETS = ("rhetorical", "logical", "dialectical")  # of Webis, beside combined quality
+OTHER_TARGETS = (
+    "rhetorical",
+    "logical",
+    "dialectical",
+)  # of Webis, in addition to combined quality
 LOSS_NAMES = {
     "length": "number of words",
     "untrained": "encoder not fine-tuned",
