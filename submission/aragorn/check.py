@@ -43,7 +43,7 @@ class Report:
 
     lines: list[str] = field(default_factory=list)
     exit_code: int = 0  # of the first check with errors; 0 without errors
-    error_count: int = 0
+    n_errors: int = 0
 
     def add_note(self, note: str) -> None:
         self.lines.append(f"NOTE   {note}")
@@ -63,7 +63,7 @@ class Report:
         if len(issues) > MAX_ISSUES_SHOWN:
             self.lines.append(f"ERROR  … and {len(issues) - MAX_ISSUES_SHOWN} more")
         self.exit_code = self.exit_code or exit_code
-        self.error_count += len(issues) if count is None else count
+        self.n_errors += len(issues) if count is None else count
 
 
 def check(options: CheckOptions) -> None:
@@ -92,20 +92,20 @@ def check(options: CheckOptions) -> None:
                 "fingerprint.json)"
             )
         if errors:
-            tira_count = sum(issue.level == TIRA_ERROR for issue in errors)
-            counts = pluralise(tira_count, "TIRA error")
+            n_tira_errors = sum(issue.level == TIRA_ERROR for issue in errors)
+            counts = pluralise(n_tira_errors, "TIRA error")
             if not options.tira_only:
-                counts += f", {pluralise(len(errors) - tira_count, 'error')} of stricter checks"
+                counts += f", {pluralise(len(errors) - n_tira_errors, 'error')} of stricter checks"
             report.add_note(f"{run}: {counts}, by category:")
         report.add_result(
             str(run), summarise_issues(run, errors), InputError.exit_code, len(errors)
         )
     print("\n".join(map(format_message, report.lines)))
-    if report.error_count:
+    if report.n_errors:
         # a line may summarise several errors
-        line_count = sum(line.startswith("ERROR") for line in report.lines)
-        errors_text = pluralise(report.error_count, "error")
-        lines = pluralise(line_count, "ERROR line")
+        n_lines = sum(line.startswith("ERROR") for line in report.lines)
+        errors_text = pluralise(report.n_errors, "error")
+        lines = pluralise(n_lines, "ERROR line")
         raise CheckFailedError(f"{errors_text}; see {lines} above", report.exit_code)
 
 
@@ -167,9 +167,9 @@ def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -
         rule = f"; the others have premises of fewer than {min_words} words"
         report.add_note(summary + (rule if len(collection) < len(documents) else ""))
     elif not issues:
-        empty_count = sum(not premise.strip() for premise in documents["premise"])
+        n_empty = sum(not premise.strip() for premise in documents["premise"])
         report.add_note(
-            f"all {len(documents)} documents in the collection, {empty_count} of them empty"
+            f"all {len(documents)} documents in the collection, {n_empty} of them empty"
         )
     return issues
 
@@ -185,19 +185,19 @@ def _catch(validate: Callable[[], object]) -> list[str]:
 
 def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
     """Report documents whose text differs from args.me 2020-04-01, with their ids to `file`."""
-    docnos, hashed_count = find_mismatched_ids(documents)
-    if not hashed_count:
+    docnos, n_hashed = find_mismatched_ids(documents)
+    if not n_hashed:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
     elif len(docnos):
         summary = (
-            f"{len(docnos)} of {hashed_count} documents differ from args.me 2020-04-01 "
+            f"{len(docnos)} of {n_hashed} documents differ from args.me 2020-04-01 "
             "(id does not match text)"
         )
         report.add_note(
             f"{summary}; their judgments refer to other texts: {abbreviate_list(docnos.tolist())}"
         )
     else:
-        report.add_result(f"{hashed_count} document texts match their ids", [], 0)
+        report.add_result(f"{n_hashed} document texts match their ids", [], 0)
     if file is not None:
         content = "".join(f"{docno}\n" for docno in docnos)
         write_atomic(file, f"{MISMATCHED_IDS_START}\n{content}", MISMATCHED_IDS_START.encode())

@@ -179,7 +179,7 @@ def _describe_input(dataset: Dataset, collection: Collection) -> dict[str, Any]:
         "name": os.environ.get("TIRA_DATASET_ID") or ", ".join(names),
         "source": dataset.description,
         "topics": len(dataset.topics),
-        "documents": collection.documents.document_count,
+        "documents": collection.documents.n_documents,
         "files": dataset.file_hashes,
     }
 

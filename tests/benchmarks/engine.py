@@ -68,12 +68,12 @@ def _measure_throughput(inputs, ray, threads, target):
 @contextmanager
 def _use_threads(n):
     """Set torch's number of threads to `n` inside the context."""
-    thread_count = torch.get_num_threads()
+    n_threads = torch.get_num_threads()
     torch.set_num_threads(n)
     try:
         yield
     finally:
-        torch.set_num_threads(thread_count)
+        torch.set_num_threads(n_threads)
 
 
 def _return_zeros(size, shard):

@@ -104,7 +104,7 @@ def time_stages(directory):
             sample = write_json_lines(directory, Path(folder) / "input", share)
             with open_retrieval(sample) as retrieval:
                 retrieval.rank(CONCLUSION_BM25)
-                size = retrieval.collection.documents.document_count
+                size = retrieval.collection.documents.n_documents
                 seconds = retrieval.collection.stopwatch.seconds
                 for name, stage in STAGES.items():
                     curves[name].append((size, seconds[stage]))

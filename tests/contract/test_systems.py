@@ -97,7 +97,7 @@ def test_search_equals_ranking_the_same_topic(name, retrieval, searcher):
     for qid, query in zip(retrieval.topics["qid"], retrieval.topics["query"], strict=True):
         [answered] = searcher.search(query, [SYSTEMS[name]], options).system_results
         hits = listed[listed["qid"] == qid]
-        assert (answered.error, answered.ranked_count) == (None, len(hits))
+        assert (answered.error, answered.n_ranked) == (None, len(hits))
         assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
         scores = [hit.score for hit in answered.hits]
         tolerance = 0 if exact else 1e-5

@@ -14,8 +14,8 @@ from tests.conftest import REAL_DATA, SAMPLE
 def test_sample_is_judged_and_has_ids_from_its_texts():
     corpus = Dataset(SAMPLE).documents
     qrels = read_qrels(SAMPLE.parent / "sample.qrels")
-    docnos, hashed_count = find_mismatched_ids(corpus)
-    assert (len(docnos), hashed_count) == (0, len(corpus))
+    docnos, n_hashed = find_mismatched_ids(corpus)
+    assert (len(docnos), n_hashed) == (0, len(corpus))
     # texts too short for the collection
     assert 30 <= len(corpus) - len(select_collection(corpus)) < len(corpus) - 300
     assert set(qrels["docno"]) <= set(corpus["docno"])

@@ -39,7 +39,7 @@ def map_cached(
     key: object,
     result_type: type[Any],
     identify: Callable[[Argument], object] = repr,
-    process_count: int | None = None,
+    n_processes: int | None = None,
 ) -> dict[Argument, Result]:
     """Apply a function to distinct arguments and cache each result, so that a killed call resumes;
     return the results by argument, in this order.
@@ -54,7 +54,7 @@ def map_cached(
         key: Values that determine all results, besides the arguments; its `repr` is hashed.
         result_type: numpy array, or a type that msgspec can encode.
         identify: Values that determine an argument's result; their `repr` is hashed.
-        process_count: Number of processes.
+        n_processes: Number of processes.
     """
     parts = Parts(cache_dir / f"{name}-results")
     names = {
@@ -71,7 +71,7 @@ def map_cached(
         log.info("%s: %d of %d results cached", name, len(results), len(arguments))
     jobs = [(argument, part) for argument, part in names.items() if argument not in results]
     if jobs:
-        completions = map_parallel(partial(_compute, function, parts), jobs, process_count)
+        completions = map_parallel(partial(_compute, function, parts), jobs, n_processes)
         calls = ((completion, 1) for completion in completions)
         for (argument, _), result in track_weighted(calls, len(jobs), name, "calls"):
             results[argument] = result
@@ -93,26 +93,26 @@ def _decode_array(expected_type: type[Any], encoded_array: bytes) -> np.ndarray:
 
 
 def map_parallel(
-    function: Callable[[Job], Result], jobs: Sequence[Job], process_count: int | None
+    function: Callable[[Job], Result], jobs: Sequence[Job], n_processes: int | None
 ) -> Iterator[tuple[Job, Result]]:
     """Yield (job, result) in order of completion; jobs start in order. Results do not depend on
-    `process_count`.
+    `n_processes`.
 
-    Each process has one thread. If `process_count` is 1, jobs run in the calling process, and if it
+    Each process has one thread. If `n_processes` is 1, jobs run in the calling process, and if it
     is None, on all its threads; otherwise the function (which must be module-level), jobs and
     results are pickled. Errors of the function propagate after the running jobs have finished;
     pending jobs are cancelled.
     """
-    if process_count is None or process_count == 1:
+    if n_processes is None or n_processes == 1:
         n_threads = torch.get_num_threads()
-        torch.set_num_threads(process_count or n_threads)
+        torch.set_num_threads(n_processes or n_threads)
         try:
             for job in jobs:
                 yield job, function(job)
         finally:
             torch.set_num_threads(n_threads)
         return
-    with ProcessPoolExecutor(process_count, get_context("spawn"), _initialise_worker) as pool:
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _initialise_worker) as pool:
         futures = {pool.submit(function, job): job for job in jobs}
         try:
             for future in as_completed(futures):

@@ -116,7 +116,7 @@ class Shard(Generic[Item]):
     """Part of a computation: a function that loads its input, and the name of its result."""
 
     name: str  # of its part
-    unit_count: int  # units of work, for the progress display
+    n_units: int  # units of work, for the progress display
     load_input: Callable[[], Item]  # called when the shard is dispatched
 
 
@@ -158,8 +158,8 @@ def compute_shards(
         missing_indices = [
             index for index, shard in enumerate(shards) if parts.read(shard.name) is None
         ]
-        total = sum(shards[index].unit_count for index in missing_indices)
-        sized_indices = ((index, shards[index].unit_count) for index in compute(missing_indices))
+        total = sum(shards[index].n_units for index in missing_indices)
+        sized_indices = ((index, shards[index].n_units) for index in compute(missing_indices))
         for _ in track_weighted(sized_indices, total, label, unit) if missing_indices else ():
             pass
 

@@ -41,17 +41,17 @@ class RayEngine(Engine):
 
     def __init__(self, shares_cache: bool = False) -> None:
         self.shares_cache = shares_cache
-        node_count = sum(node["Alive"] for node in ray.nodes())
-        self._gpu_count = _count_units("GPU")
+        n_nodes = sum(node["Alive"] for node in ray.nodes())
+        self._n_gpus = _count_units("GPU")
         cpu_cores = _count_units("CPU")
-        resources = f"{node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs"
+        resources = f"{n_nodes} nodes, {cpu_cores} CPU cores, {self._n_gpus} GPUs"
         self.description = f"Ray {ray.__version__} ({resources})"
         # max_calls=0 keeps workers and their checkpoints alive, on GPUs too.
         self._remote_function = ray.remote(max_calls=0)(_run_on_worker)
 
     @property
     def has_gpu(self) -> bool:
-        return self._gpu_count > 0
+        return self._n_gpus > 0
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: str
@@ -67,8 +67,8 @@ class RayEngine(Engine):
         try:
             while True:
                 # nodes may join or leave
-                worker_count = max(1, _count_units("GPU" if device == "cuda" else "CPU"))
-                queue_size = TASKS_PER_WORKER * worker_count
+                n_workers = max(1, _count_units("GPU" if device == "cuda" else "CPU"))
+                queue_size = TASKS_PER_WORKER * n_workers
                 for index, item in islice(pending_items, max(0, queue_size - len(running_tasks))):
                     running_tasks[remote_function.remote(function_ref, item, fingerprint)] = index
                 if not running_tasks:

@@ -47,7 +47,7 @@ def limit_threads() -> int:
 
 
 # of this process, before any thread has changed its own count
-THREAD_COUNT = limit_threads()
+N_THREADS = limit_threads()
 
 
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
@@ -103,12 +103,12 @@ def get_max_batch_tokens(device: str, precision: str = FLOAT32) -> int:
 @contextmanager
 def use_single_thread() -> Iterator[int]:
     """Run torch on one thread, for reproducible results; yield the original count."""
-    thread_count = torch.get_num_threads()
+    n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield thread_count
+        yield n_threads
     finally:
-        torch.set_num_threads(thread_count)
+        torch.set_num_threads(n_threads)
 
 
 def map_batches(
@@ -127,10 +127,10 @@ def map_batches(
     def compute_batch(rows: np.ndarray) -> T:
         return compute_or_split(compute, rows, join)
 
-    with use_single_thread() as thread_count:
-        if device == "cuda" or thread_count == 1:
+    with use_single_thread() as n_threads:
+        if device == "cuda" or n_threads == 1:
             return [compute_batch(rows) for rows in batches]
-        with ThreadPoolExecutor(thread_count, initializer=set_thread_count, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(n_threads, initializer=set_thread_count, initargs=(1,)) as pool:
             return list(pool.map(compute_batch, batches))
 
 

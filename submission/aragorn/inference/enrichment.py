@@ -48,7 +48,7 @@ def enrich_collection(
     shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
     name = checkpoint.network.get_name()
     known_names = set(parts.get_names())
-    n_missing = sum(shard.unit_count for shard in shards if shard.name not in known_names)
+    n_missing = sum(shard.n_units for shard in shards if shard.name not in known_names)
     if n_missing > MANY_DOCUMENTS and device == CPU:
         message = (
             "%s: enriching %d documents on a CPU takes hours; use a GPU, or --cache-dir DIR to "

@@ -212,7 +212,7 @@ def score_documents(
     ]
     name = ranker.get_name()
     if parts is None:
-        sizes = [shard.unit_count for shard in shards]
+        sizes = [shard.n_units for shard in shards]
         tracked_shards = track(shards, name, unit, sizes)
         outputs = [scorer.compute(shard.load_input()) for shard in tracked_shards]
     else:

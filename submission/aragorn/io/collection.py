@@ -42,8 +42,8 @@ def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
 
     def count(premise: str) -> int:
         # this prefix of most long premises has enough words
-        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))
-        return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
+        n_prefix_words = len(premise[: 10 * limit].split(None, limit - 1))
+        return n_prefix_words if n_prefix_words == limit else len(premise.split(None, limit - 1))
 
     return np.array([count(premise) for premise in premises], dtype=int)
 
@@ -62,17 +62,16 @@ def log_collection_size(n_documents: int, n_empty: int, n_short: int, min_words:
 
 
 def validate_collection(
-    collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS
+    collection: pd.DataFrame, n_documents: int, min_words: int = MIN_PREMISE_WORDS
 ) -> None:
     """Raise InputError if a collection is empty or has only empty conclusions."""
     if collection["conclusion"].str.strip().any():
         return
     if not min_words:
-        raise InputError(f"all {document_count} documents are empty; expected documents with text")
+        raise InputError(f"all {n_documents} documents are empty; expected documents with text")
     expected = f"expected a conclusion and a premise of at least {min_words} words"
     raise InputError(
-        f"no usable argument among {document_count}; {expected}; "
-        "check that this is the args.me corpus"
+        f"no usable argument among {n_documents}; {expected}; check that this is the args.me corpus"
     )
 
 

@@ -78,7 +78,7 @@ class DocumentStore:
         return type(self), (self._directory, self._min_words)
 
     @cached_property
-    def document_count(self) -> int:
+    def n_documents(self) -> int:
         """Number of all documents, including those too short for the collection."""
         return int(self._query("select count(*) from documents")[0][0])
 
@@ -99,7 +99,7 @@ class DocumentStore:
     def read_conclusions(self) -> pd.DataFrame:
         """Return the collection's `docno conclusion`; raise InputError if all are empty."""
         conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
-        validate_collection(conclusions, self.document_count, self._min_words)
+        validate_collection(conclusions, self.n_documents, self._min_words)
         return conclusions
 
     def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:

@@ -119,11 +119,11 @@ class KernelPooling(Kernels):
     those of the authors' code.
     """
 
-    def __init__(self, kernel_count: int) -> None:
-        width = 2 / (kernel_count - 1)
+    def __init__(self, n_kernels: int) -> None:
+        width = 2 / (n_kernels - 1)
         super().__init__(
-            [1.0, *(1 - width / 2 - width * k for k in range(kernel_count - 1))],
-            [0.001] + [0.1] * (kernel_count - 1),
+            [1.0, *(1 - width / 2 - width * k for k in range(n_kernels - 1))],
+            [0.001] + [0.1] * (n_kernels - 1),
         )
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
@@ -176,22 +176,20 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 
 
 def build_histogram(
-    similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype
+    similarity: Tensor, mask: Tensor, n_bins: int, smoothing: float, dtype: torch.dtype
 ) -> Tensor:
     """Build log histograms ln(count + smoothing), (…, Q, bins), of (…, Q, D), without gradient.
 
     As in Guo et al. 2016, with the bins of CEDR's code; `mask` broadcasts to the similarities.
     """
-    counts = torch.zeros(*similarity.shape[:-1], bin_count, dtype=dtype, device=similarity.device)
-    counts.scatter_add_(
-        -1, compute_bins(similarity, bin_count), mask.to(dtype).expand_as(similarity)
-    )
+    counts = torch.zeros(*similarity.shape[:-1], n_bins, dtype=dtype, device=similarity.device)
+    counts.scatter_add_(-1, compute_bins(similarity, n_bins), mask.to(dtype).expand_as(similarity))
     return (counts + smoothing).log()
 
 
-def compute_bins(similarity: Tensor, bin_count: int) -> Tensor:
-    """Compute bins trunc((similarity + 1 + 1e-6) / 2 · (bin_count - 1)); the last is exact."""
-    return ((similarity + 1.000001) / 2 * (bin_count - 1)).long().clamp(0, bin_count - 1)
+def compute_bins(similarity: Tensor, n_bins: int) -> Tensor:
+    """Compute bins trunc((similarity + 1 + 1e-6) / 2 · (n_bins - 1)); the last is exact."""
+    return ((similarity + 1.000001) / 2 * (n_bins - 1)).long().clamp(0, n_bins - 1)
 
 
 class FrozenEmbedding(nn.Module):
@@ -199,9 +197,9 @@ class FrozenEmbedding(nn.Module):
 
     weight: Tensor
 
-    def __init__(self, row_count: int, dimensions: int) -> None:
+    def __init__(self, n_rows: int, dimensions: int) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.zeros(row_count, dimensions))
+        self.register_buffer("weight", torch.zeros(n_rows, dimensions))
 
     def forward(self, ids: Tensor) -> Tensor:
         return functional.embedding(ids, self.weight)

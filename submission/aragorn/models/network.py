@@ -24,8 +24,8 @@ class StoredTokeniser(Protocol):
 
     file: ClassVar[str]  # name of the tokeniser's file in a checkpoint
 
-    def fits_embedding(self, row_count: int) -> bool:
-        """Return whether an embedding table with `row_count` rows fits the vocabulary."""
+    def fits_embedding(self, n_rows: int) -> bool:
+        """Return whether an embedding table with `n_rows` rows fits the vocabulary."""
 
     def to_bytes(self) -> bytes:
         """Return the content of the tokeniser's file."""

@@ -33,11 +33,11 @@ class OpenVINOBERT:
             decoder = TorchScriptPythonDecoder(network, example_input=example)
         frontend = FrontEndManager().load_by_framework("pytorch")
         model = frontend.convert(frontend.load(decoder))
-        thread_count = count_cpu_cores()
+        n_threads = count_cpu_cores()
         settings = {
             "INFERENCE_PRECISION_HINT": "bf16",
-            "NUM_STREAMS": thread_count,
-            "INFERENCE_NUM_THREADS": thread_count,
+            "NUM_STREAMS": n_threads,
+            "INFERENCE_NUM_THREADS": n_threads,
             # several processes would pin their threads to the same cores
             "ENABLE_CPU_PINNING": False,
         }

@@ -90,7 +90,7 @@ class SelfAttention(nn.Module):
         self.query, self.key, self.value = (
             nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3)
         )
-        self.head_count = config.num_attention_heads
+        self.n_heads = config.num_attention_heads
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
         # OpenVINO would round the default to bfloat16
         self.scale = (config.hidden_size // config.num_attention_heads) ** -0.5
@@ -98,7 +98,7 @@ class SelfAttention(nn.Module):
     def forward(self, queries: Tensor, vectors: Tensor, mask: Tensor | None) -> Tensor:
         """Compute contexts (R, Q, E) of queries (R, Q, E) among (R, T, E); mask (R, 1, 1, T)."""
         query, key, value = (
-            projected.unflatten(-1, (self.head_count, -1)).transpose(1, 2)
+            projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
             for projected in (self.query(queries), self.key(vectors), self.value(vectors))
         )
         dropout = self.dropout.p if self.training else 0.0

@@ -86,7 +86,7 @@ def _search_and_print(
     else:
         from aragorn.search.terminal import open_console, print_results
 
-        print_results(results, searcher.document_count, open_console())
+        print_results(results, searcher.n_documents, open_console())
     return results
 
 

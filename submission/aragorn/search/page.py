@@ -135,9 +135,9 @@ def render_home(site: SiteSettings, params: PageParams) -> str:
 
 
 def render_results(
-    site: SiteSettings, params: PageParams, results: SearchResults, document_count: int
+    site: SiteSettings, params: PageParams, results: SearchResults, n_documents: int
 ) -> str:
-    summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
+    summary = f"{n_documents:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
     title = f"{results.query} · Aragorn"
     return render(site, params, title, summary=summary, results=results.system_results)
 

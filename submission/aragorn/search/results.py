@@ -32,7 +32,7 @@ class SystemResults:
 
     system: str
     hits: list[Hit] = field(default_factory=list)
-    ranked_count: int = 0  # number of ranked arguments
+    n_ranked: int = 0  # number of ranked arguments
     error: SubmissionError | None = None
 
 
@@ -56,7 +56,7 @@ def to_json(results: SearchResults) -> str:
         {
             "system": result.system,
             "error": None if result.error is None else str(result.error),
-            "total": result.ranked_count,
+            "total": result.n_ranked,
             "hits": list(map(_convert_hit, result.hits)),
         }
         for result in results.system_results

@@ -64,10 +64,10 @@ class Searcher:
         self._loaded_systems: set[System] = set()
         self._lock = Lock()  # of the recent queries
         # threads of torch; None: it is not imported yet
-        self._thread_count = count_threads() if "torch" in sys.modules else None
+        self._n_threads = count_threads() if "torch" in sys.modules else None
 
     @property
-    def document_count(self) -> int:
+    def n_documents(self) -> int:
         """Number of searchable documents; raises InputError if there are none."""
         return len(self.collection.documents.searchable_docnos)
 
@@ -118,9 +118,9 @@ class Searcher:
         """Set torch's thread count in this thread, as scores must not depend on other threads."""
         components = [component for stage in stages for component in iter_components(stage)]
         if any("torch" in component.libraries for component in components):
-            from aragorn.inference.device import THREAD_COUNT, set_thread_count
+            from aragorn.inference.device import N_THREADS, set_thread_count
 
-            set_thread_count(self._thread_count or THREAD_COUNT)
+            set_thread_count(self._n_threads or N_THREADS)
 
     def _search_system(
         self,

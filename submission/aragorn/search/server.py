@@ -112,7 +112,7 @@ class SearchServer(ThreadingHTTPServer):
             answer = self._searches.search(params, is_gone)
             if isinstance(answer, SearchResults):
                 return HTTPStatus.OK, page.render_results(
-                    self.site, params, answer, self.searcher.document_count
+                    self.site, params, answer, self.searcher.n_documents
                 )
             return self._answer(
                 HTTPStatus.ACCEPTED,

@@ -109,10 +109,10 @@ def _iter_windows(text: str) -> Iterator[tuple[Span, Span]]:
     sentences = [
         (Span(start, end), words) for start, end, words in iter_sentences(text, MAX_SNIPPET_WORDS)
     ]
-    end = word_count = 0  # of the window
+    end = n_words = 0  # of the window
     for first, words in sentences:
-        while end < len(sentences) and word_count + sentences[end][1] <= MAX_SNIPPET_WORDS:
-            word_count += sentences[end][1]
+        while end < len(sentences) and n_words + sentences[end][1] <= MAX_SNIPPET_WORDS:
+            n_words += sentences[end][1]
             end += 1
         yield first, Span(first.start, sentences[end - 1][0].end)
-        word_count -= words
+        n_words -= words

@@ -32,16 +32,16 @@ def open_console() -> Console:
     return console
 
 
-def print_results(results: SearchResults, document_count: int, console: Console) -> None:
+def print_results(results: SearchResults, n_documents: int, console: Console) -> None:
     """Print the results of a query; without colours, matches are enclosed in asterisks."""
-    system_count = len(results.system_results)
-    column_width = (console.width - 3 * (system_count - 1)) // system_count
-    summary = f"   {document_count} arguments, {results.seconds:.2f} s"
+    n_systems = len(results.system_results)
+    column_width = (console.width - 3 * (n_systems - 1)) // n_systems
+    summary = f"   {n_documents} arguments, {results.seconds:.2f} s"
     console.print(Text.assemble((_clean(results.query), "bold"), (summary, "dim")), end="\n\n")
     blocks = [
         list(_render_system(system_results, console)) for system_results in results.system_results
     ]
-    if system_count > 1 and column_width >= MIN_COLUMN_WIDTH:
+    if n_systems > 1 and column_width >= MIN_COLUMN_WIDTH:
         table = Table(
             box=box.MINIMAL, show_header=False, show_edge=False, pad_edge=False, expand=True
         )
@@ -50,7 +50,7 @@ def print_results(results: SearchResults, document_count: int, console: Console)
         for cells in zip_longest(*blocks, fillvalue=Group()):
             table.add_row(*cells)
         console.print(
-            table, width=min(console.width, MAX_TEXT_WIDTH * system_count + 3 * (system_count - 1))
+            table, width=min(console.width, MAX_TEXT_WIDTH * n_systems + 3 * (n_systems - 1))
         )
     else:
         for block in blocks:
@@ -58,7 +58,7 @@ def print_results(results: SearchResults, document_count: int, console: Console)
 
 
 def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
-    total = "" if results.error else f"  {results.ranked_count} results"
+    total = "" if results.error else f"  {results.n_ranked} results"
     heading = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:
         heading += [_style(f"failed: {results.error}"), Text()]

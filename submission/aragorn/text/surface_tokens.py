@@ -15,7 +15,7 @@ VERSION = 1  # of passages of surface tokens
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
 # including those for padding and unknown characters
-CHARACTER_ID_COUNT = len(ALPHABET) + FIRST_TERM_ID
+N_CHARACTER_IDS = len(ALPHABET) + FIRST_TERM_ID
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _DIGIT = re.compile(r"[0-9]")
@@ -55,8 +55,8 @@ class SurfaceTokeniser:
         """Load a tokeniser with the passage length in a network's Config."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
-    def fits_embedding(self, row_count: int) -> bool:
-        return row_count == len(self.vocabulary)
+    def fits_embedding(self, n_rows: int) -> bool:
+        return n_rows == len(self.vocabulary)
 
     def to_bytes(self) -> bytes:
         return self.vocabulary.to_text().encode()

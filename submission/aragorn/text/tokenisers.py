@@ -81,8 +81,8 @@ class Tokeniser(ABC):
         """Load a tokeniser from `file` in a directory."""
 
     @abstractmethod
-    def fits_embedding(self, row_count: int) -> bool:
-        """Return whether the ids fit an embedding table with `row_count` rows."""
+    def fits_embedding(self, n_rows: int) -> bool:
+        """Return whether the ids fit an embedding table with `n_rows` rows."""
 
     @abstractmethod
     def encode_query(self, text: str) -> list[int]:
@@ -125,8 +125,8 @@ class WordTokeniser(Tokeniser):
     def load(cls, directory: Path, lengths: MaxLengths) -> Self:
         return cls(Vocabulary.load(directory / cls.file), lengths)
 
-    def fits_embedding(self, row_count: int) -> bool:
-        return row_count == len(self.vocabulary)
+    def fits_embedding(self, n_rows: int) -> bool:
+        return n_rows == len(self.vocabulary)
 
     def encode_query(self, text: str) -> list[int]:
         return self.vocabulary.get_ids(normalisation.tokenise_query(text)[: self.lengths.query])
@@ -160,9 +160,9 @@ class BaseWordPieceTokeniser:
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
 
-    def fits_embedding(self, row_count: int) -> bool:
+    def fits_embedding(self, n_rows: int) -> bool:
         """Return whether an embedding table, possibly padded, has rows for all subwords."""
-        return row_count >= self._tokenizer.get_vocab_size()
+        return n_rows >= self._tokenizer.get_vocab_size()
 
     def to_bytes(self) -> bytes:
         return self._tokenizer.to_str(pretty=False).encode()

@@ -40,7 +40,7 @@ def query_all(directory, cache_dir):
     with open_cache(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
-            "size": store.document_count,
+            "size": store.n_documents,
             "collection": store.searchable_docnos,
             "conclusions": store.read_conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
             "texts": store.read_texts(["d", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
@@ -100,8 +100,8 @@ def test_find_mismatched_ids_of_changed_texts():
     frame = pd.DataFrame({"docno": [matching_id, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
                           "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
     assert hash_java_string("😀") == 1772899  # a surrogate pair
-    docnos, hashed_count = find_mismatched_ids(frame)
-    assert (docnos.tolist(), hashed_count) == (["S2-Aff"], 2)
+    docnos, n_hashed = find_mismatched_ids(frame)
+    assert (docnos.tolist(), n_hashed) == (["S2-Aff"], 2)
     expected = [matching_id, "S2-Aff"]
     assert find_mismatched_ids(frame.assign(premise="They suffer"))[0].tolist() == expected
 
@@ -150,4 +150,4 @@ def test_stances_and_portals_are_read(name, tmp_path):
     with open_cache(None, tmp_path) as cache:
         store = open_document_store(Dataset(tmp_path, has_topics=False), cache)
         assert store.read_metadata([*expected, "unknown"]) == expected
-        assert store.document_count == len(expected)
+        assert store.n_documents == len(expected)

@@ -101,8 +101,8 @@ def test_results_are_rendered(name):
 
 
 @given(st.text(max_size=200), st.booleans(), st.integers(20, 40), st.integers(1, 2))
-def test_lines_fit_the_width_and_keep_all_text(text, coloured, width, system_count):
-    systems = [make_results(text)] * system_count
+def test_lines_fit_the_width_and_keep_all_text(text, coloured, width, n_systems):
+    systems = [make_results(text)] * n_systems
     rendered = render_systems(*systems, width=width, coloured=coloured)
     lines = [ESCAPES.sub("", line) for line in rendered.split("\n")]
     assert all(cell_len(line) <= width for line in lines)

@@ -102,7 +102,7 @@ def test_characters_are_centred():
     assert surface_tokens.encode_characters("東a") == [0] * 9 + [1, a] + [0] * 9
     assert sorted(
         surface_tokens.encode_characters(character)[9] for character in surface_tokens.ALPHABET
-    ) == list(range(2, surface_tokens.CHARACTER_ID_COUNT))
+    ) == list(range(2, surface_tokens.N_CHARACTER_IDS))
 
 
 def split_into_passages(text, max_tokens):

@@ -49,7 +49,7 @@ def test_results_are_in_order_and_calls_resume_after_an_error(tmp_path, processe
     def square_all(fails_at):
         settings = {"name": "squares", "key": "key", "result_type": Square}
         function = partial(square, tmp_path / "log", fails_at)
-        return map_cached(function, NUMBERS, tmp_path, process_count=processes, **settings)
+        return map_cached(function, NUMBERS, tmp_path, n_processes=processes, **settings)
 
     threads = torch.get_num_threads()
     caplog.set_level(logging.INFO)

@@ -83,13 +83,13 @@ class Records:
 
 @dataclass
 class Scheduler:
-    """Processes of steps, at most `process_count` at the same time, and one per element of `gpus`,
+    """Processes of steps, at most `n_processes` at the same time, and one per element of `gpus`,
     the index of a GPU, among those that use a GPU; `gpus` is empty if the device is the CPU."""
 
     steps: Mapping[str, Step]
     records: Records
     device: str
-    process_count: int
+    n_processes: int
     gpus: list[str]
     _running: dict[str, tuple[subprocess.Popen[bytes], float, str]] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ class Scheduler:
 
     def _has_slot(self, name: str) -> bool:
         is_gpu_free = bool(self.gpus) or self.device == "cpu" or not self.steps[name].uses_device
-        return len(self._running) < self.process_count and is_gpu_free
+        return len(self._running) < self.n_processes and is_gpu_free
 
     def _start(self, name: str) -> None:
         step = self.steps[name]

@@ -41,12 +41,12 @@ class Schedule:
     """Batches, learning rates and validation steps, determined by recipe and examples."""
 
     recipe: Recipe
-    example_count: int
+    n_examples: int
 
     @property
     def steps_per_epoch(self) -> int:
         """Number of optimiser steps per epoch; the last batch may be smaller."""
-        return -(-self.example_count // self.recipe.training.batch_size)
+        return -(-self.n_examples // self.recipe.training.batch_size)
 
     @property
     def total_steps(self) -> int:
@@ -58,7 +58,7 @@ class Schedule:
         """Return the example rows (B,) of a step, from 0; each epoch has another order."""
         epoch, position = divmod(step, self.steps_per_epoch)
         size = self.recipe.training.batch_size
-        return _shuffle_epoch(self.example_count, self.recipe.seed, epoch)[
+        return _shuffle_epoch(self.n_examples, self.recipe.seed, epoch)[
             position * size : (position + 1) * size
         ]
 

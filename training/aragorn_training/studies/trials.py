@@ -96,7 +96,7 @@ def run(options: Options) -> pd.DataFrame:
     """
     trials = load_plan(options.plan, options.repetitions)
     device = choose_device(options.device)
-    process_count = options.processes or get_default_process_count(device)
+    n_processes = options.processes or get_default_process_count(device)
     rows: dict[str, list[Row]] = {}
     for has_initial_checkpoint in (False, True):
         jobs = [
@@ -105,7 +105,7 @@ def run(options: Options) -> pd.DataFrame:
             if bool(trial.recipe.initial_checkpoint) == has_initial_checkpoint
         ]
         if jobs:
-            for (trial, *_), trial_rows in map_parallel(_run_trial, jobs, process_count):
+            for (trial, *_), trial_rows in map_parallel(_run_trial, jobs, n_processes):
                 rows[trial.run_name] = trial_rows
     return pd.DataFrame([row for trial in trials for row in rows[trial.run_name]], columns=COLUMNS)
 

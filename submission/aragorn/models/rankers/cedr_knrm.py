@@ -38,8 +38,8 @@ class CEDRKNRM(BERTRanker):
         self.kernels = Kernels(MUS, SIGMAS)
         self.dropout = nn.Dropout(config.dropout)
         bert_config = self.encoder.bert.config
-        feature_count = len(MUS) * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size
-        self.linear = nn.Linear(feature_count, config.hidden or 1)
+        n_features = len(MUS) * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size
+        self.linear = nn.Linear(n_features, config.hidden or 1)
         self.output = nn.Linear(config.hidden, 1) if config.hidden else None
 
     def forward(

@@ -81,7 +81,7 @@ class DRMM(TopicRanker):
         rows. Each document position contributes its bin's input, ln(count + c) - ln c, divided by
         the bin's count, so that a bin's positions add up to it.
         """
-        bin_count = self.config.bins
+        n_bins = self.config.bins
         smoothing = self.config.smoothing
         weight = self.fc1.weight
         words = torch.unique(queries)
@@ -90,12 +90,12 @@ class DRMM(TopicRanker):
         )
         bins = torch.cat(
             [
-                compute_bins(self.compute_similarity(words, batch), bin_count).int()
+                compute_bins(self.compute_similarity(words, batch), n_bins).int()
                 for batch in batches
             ],
             dim=1,
         )  # (W, V)
-        bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # in an extra bin of weight 0
+        bins[:, [PADDING_ID, UNKNOWN_ID]] = n_bins  # in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         # first-layer output of an empty histogram
         empty_output = self.fc1.bias + log(smoothing) * weight.sum(1)
@@ -111,7 +111,7 @@ class DRMM(TopicRanker):
             index = torch.cat(term_bins).long().reshape(-1, document.shape[1])  # (Q · B, D)
             increments = rows.new_ones(1, 1).expand(index.shape)
             counts = (
-                rows.new_zeros(len(index), bin_count + 1)
+                rows.new_zeros(len(index), n_bins + 1)
                 .scatter_add_(1, index, increments)
                 .gather(1, index)
             )

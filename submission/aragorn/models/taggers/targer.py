@@ -24,8 +24,8 @@ from aragorn.models.layers import gather_positions, run_bidirectional
 from aragorn.models.network import pad
 from aragorn.models.taggers import Tagger, TokenAnnotation
 from aragorn.text.surface_tokens import (
-    CHARACTER_ID_COUNT,
     CHARACTERS_PER_TOKEN,
+    N_CHARACTER_IDS,
     SurfacePassage,
     SurfaceTokeniser,
 )
@@ -46,11 +46,11 @@ class CRF(nn.Module):
     its score.
     """
 
-    def __init__(self, tag_count: int) -> None:
+    def __init__(self, n_tags: int) -> None:
         """Create transitions between tags; those to the start, and of padding, are forbidden."""
         super().__init__()
-        self.start = tag_count + 1
-        transitions = torch.empty(tag_count + 2, tag_count + 2).normal_(-1, 0.1)
+        self.start = n_tags + 1
+        transitions = torch.empty(n_tags + 2, n_tags + 2).normal_(-1, 0.1)
         transitions[self.start] = transitions[PADDING_STATE] = transitions[:, PADDING_STATE] = (
             FORBIDDEN_SCORE
         )
@@ -108,7 +108,7 @@ class TARGER(Tagger):
 
         vocabulary: Rows
         tags: Names  # O, and B- and I- for each component; ids start at 1; none: a language model
-        characters: Rows = CHARACTER_ID_COUNT
+        characters: Rows = N_CHARACTER_IDS
         dimensions: Width = 100
         character_dimensions: Width = 25
         filters: Count = 30  # filters per character dimension
@@ -250,9 +250,9 @@ def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
     return words
 
 
-def _create_embedding(row_count: int, dimensions: int) -> nn.Embedding:
+def _create_embedding(n_rows: int, dimensions: int) -> nn.Embedding:
     """Create embeddings as Ma and Hovy: uniform with variance 1 / dimensions, 0 for padding."""
-    table = nn.Embedding(row_count, dimensions, padding_idx=PADDING_ID)
+    table = nn.Embedding(n_rows, dimensions, padding_idx=PADDING_ID)
     bound = (3 / dimensions) ** 0.5
     with torch.no_grad():
         table.weight[PADDING_ID + 1 :].uniform_(-bound, bound)

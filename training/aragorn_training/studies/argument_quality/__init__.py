@@ -100,7 +100,7 @@ def run(options: Options) -> Result:
         key=None,
         result_type=np.ndarray,
         identify=lambda cell: (keys[cell.setting], cell),
-        process_count=options.processes or get_default_process_count(device),
+        n_processes=options.processes or get_default_process_count(device),
     )
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
     embeddings = {

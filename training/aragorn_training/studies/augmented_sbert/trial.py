@@ -229,7 +229,7 @@ def tabulate(
     study: Study,
     rows: Sequence[tuple[tuple[str | float, ...], Cell]],
     keys: Sequence[str],
-    process_count: int | None,
+    n_processes: int | None,
 ) -> pd.DataFrame:
     """Evaluate the cells of rows in parallel, cached; return `keys` of rows, and TrialResults."""
     # the networks that others need first
@@ -244,7 +244,7 @@ def tabulate(
         key=study.key,
         result_type=TrialResult,
         identify=study.identify,
-        process_count=process_count or get_default_process_count(study.device),
+        n_processes=n_processes or get_default_process_count(study.device),
     )
     values = [(*row, *msgspec.structs.astuple(results[cell])) for row, cell in rows]
     return pd.DataFrame(values, columns=[*keys, *TrialResult.__struct_fields__])
