@@ -167,7 +167,7 @@ def test_invalid_calls_fail(members, tmp_path, assert_fails):
 
 
 def test_shipped_fusion_recipes_are_valid():
-    assert all(recipe.read_recipe(name).members for name in configs.list_names("fusion"))
+    assert all(recipe.load_fusion_recipe(name).members for name in configs.list_names("fusion"))
 
 
 def test_ensemble_is_fitted_to_validation_pairs(all_checkpoints_dir, prepared_work_dir, tmp_path):

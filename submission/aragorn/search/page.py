@@ -25,7 +25,7 @@ MAX_SYSTEMS = 4
 MAX_FIELDS = 100  # URL parameters
 MAX_CONTRIBUTIONS = 12  # contributions shown per score; the remaining ones are summed
 # stance towards the argument's conclusion, not the query
-STANCES = {"PRO": "supports", "CON": "attacks"}
+STANCE_VERBS = {"PRO": "supports", "CON": "attacks"}
 # error handler that decodes bytes which are not UTF-8 as Latin-1
 LATIN_1_FALLBACK = "latin-1 fallback"
 codecs.register_error(
@@ -185,7 +185,7 @@ def _create_environment() -> Environment:
         "max_contributions": MAX_CONTRIBUTIONS,
         "span": Span,
         "split_text": split_text,
-        "stances": STANCES,
+        "stances": STANCE_VERBS,
         "weights": [f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)],
     }
     return environment

@@ -20,7 +20,7 @@ MIN_COLUMN_WIDTH = 44  # minimum width of a system's column
 MAX_TEXT_WIDTH = 110  # per system; longer lines are hard to read
 INDENT = 5
 MAX_CONTRIBUTIONS = 5  # contributions shown per score
-STANCES = {"PRO": "bold green", "CON": "bold red"}
+STANCE_STYLES = {"PRO": "bold green", "CON": "bold red"}
 MATCH = "bold underline yellow"
 
 
@@ -77,7 +77,7 @@ def _render_hit(hit: Hit, console: Console) -> Group:
     rank = f"{hit.rank:>3}  "
     score = f"  {hit.score:.4f}"
     head = Text.assemble(
-        (rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim")
+        (rank, "bold"), (stance or " - ", STANCE_STYLES.get(stance, "dim")), (score, "dim")
     )
     contributions = ""
     if hit.explanation is not None:

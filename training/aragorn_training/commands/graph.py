@@ -20,7 +20,7 @@ from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import hash_json
 from aragorn_training.fitting.recipe import Recipe
-from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.fusion.recipe import load_fusion_recipe
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tuning.grid import load_grid
 
@@ -231,7 +231,7 @@ class _Graph:
     def _add_fusion(self, name: str) -> None:
         """Add a learned fusion, after its members and its baselines."""
         path = configs.find("fusion", name, self._options.recipes_dir)
-        recipe = read_recipe(str(path))
+        recipe = load_fusion_recipe(str(path))
         members = [FUSION_CANDIDATES[member] for member in recipe.members]
         baselines = [SYSTEMS[baseline].stage for baseline in recipe.baselines]
         command = ("fuse", path, *self._list_input_arguments(name="relevance="))

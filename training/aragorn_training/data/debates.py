@@ -36,7 +36,7 @@ def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
             raise build_record_error(file, location, context, error, "expected texts") from None
 
 
-def read_topics(files: Sequence[Path]) -> dict[str, str]:
+def read_argument_topics(files: Sequence[Path]) -> dict[str, str]:
     """Read the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
     contexts = chain.from_iterable(map(_read_contexts, files))
     return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}

@@ -26,7 +26,7 @@ from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text import surface_tokens
 from aragorn.text.surface_tokens import find_token_spans
 from aragorn.versions import describe_versions
-from aragorn_training.data.datasets.delimited import read_text
+from aragorn_training.data.datasets.delimited import read_utf8
 from aragorn_training.data.split import hold_out
 from aragorn_training.data.work_directory import convert_table_errors, open_folder
 from aragorn_training.options import PrepareOptions, input_option
@@ -76,7 +76,7 @@ def read_documents(directory: Path, dataset: ComponentDataset) -> list[TaggedDoc
     tokens: list[str] = []
     tags: list[str] = []
     in_document = False
-    for line_number, line in enumerate([*read_text(file).split("\n"), DOCUMENT_START], 1):
+    for line_number, line in enumerate([*read_utf8(file).split("\n"), DOCUMENT_START], 1):
         fields = line.split()
         if fields[:1] == [DOCUMENT_START]:
             if tokens:

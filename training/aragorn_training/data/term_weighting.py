@@ -31,7 +31,7 @@ from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
 from aragorn.versions import describe_versions
 from aragorn_training.data.corpora import describe_corpus
-from aragorn_training.data.debates import read_topics
+from aragorn_training.data.debates import read_argument_topics
 from aragorn_training.data.work_directory import convert_table_errors, iter_rows, open_folder
 from aragorn_training.options import CorpusOptions, PrepareOptions
 
@@ -144,7 +144,7 @@ def _write_passages(
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
     del documents
-    topics = read_topics(files)
+    topics = read_argument_topics(files)
     stems = TermAnalyser("porter")
     if n_without_topic := sum(not topics[docno] for docno in arguments["docno"]):
         counts = f"{n_without_topic} of {len(arguments)} arguments"

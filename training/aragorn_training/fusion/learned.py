@@ -30,7 +30,7 @@ from aragorn_training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from aragorn_training.fusion import Options
 from aragorn_training.fusion.evaluation import FusionEvaluation
 from aragorn_training.fusion.learners import LabelledPool, LinearModel
-from aragorn_training.fusion.recipe import RIDGE, FusionRecipe, read_recipe
+from aragorn_training.fusion.recipe import RIDGE, FusionRecipe, load_fusion_recipe
 from aragorn_training.options import get_checkpoint_output
 
 VERSION = 1  # of models fitted to the same scores
@@ -54,7 +54,7 @@ def fit_fusion(options: Options) -> dict[str, pd.DataFrame]:
         TrainingError: If the pools have too few judged documents.
         CheckpointError: If a member's checkpoint is missing or damaged.
     """
-    recipe = read_recipe(options.fusion)
+    recipe = load_fusion_recipe(options.fusion)
     if not options.candidates:
         recipe = msgspec.structs.replace(recipe, candidates=())
     name = escape_undecodable(Path(options.fusion).stem)

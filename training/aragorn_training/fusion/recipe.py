@@ -1,4 +1,4 @@
-"""Read a learned fusion's recipe from TOML."""
+"""Load a learned fusion's recipe from TOML."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
@@ -98,8 +98,8 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sorted(self.members) + [LENGTH_FEATURE] * (self.max_log_length is not None)
 
 
-def read_recipe(name: str) -> FusionRecipe:
-    """Read a recipe by name or path; raise UsageError if it is missing or invalid."""
+def load_fusion_recipe(name: str) -> FusionRecipe:
+    """Load a recipe by name or path; raise UsageError if it is missing or invalid."""
     path, values = configs.read("fusion", name)
     recipe = configs.convert(path, values, FusionRecipe)
     members = [*recipe.members, *recipe.candidates]

@@ -36,7 +36,7 @@ from aragorn_training.formatting import create_environment
 from aragorn_training.report.results import (
     SIMILARITIES,
     Evaluation,
-    compare_rankings,
+    compare_systems,
     compute_recall,
     count_candidates,
     find_fitted,
@@ -147,7 +147,7 @@ def _collect_data(
     values = values[values["qid"].isin(sections)]
     values["number"], values["topic"] = zip(*values["qid"].map(sections), strict=True)
     recall = compute_recall(runs, qrels, evaluations)
-    similarity = compare_rankings(runs)
+    similarity = compare_systems(runs)
     tables = {"topics": values, "recall": recall, "similarity": similarity, "curves": curves}
     tables["candidates"] = count_candidates(runs, qrels, candidates)
     data = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}

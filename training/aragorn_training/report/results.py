@@ -137,7 +137,7 @@ def count_candidates(
     return counts.rename_axis("qid").reset_index().melt("qid", var_name="found", value_name="n")
 
 
-def compare_rankings(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def compare_systems(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Compare the rankings of each pair of systems: rows `system other` and SIMILARITIES, ordered so
     that similar systems are neighbours (average linkage of the Jaccard index)."""
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})

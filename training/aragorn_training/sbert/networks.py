@@ -108,24 +108,24 @@ def build_frozen_layers(encoder: Path, training: TrainingConfig, device: str) ->
 def predict_labels(model: Network, pairs: pd.DataFrame, training: TrainingConfig) -> np.ndarray:
     """Return a teacher's labels (pairs,) float32 of pairs, in the precision of training."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
-        return score_pairs(model, pairs)
+        return predict_scores(model, pairs)
 
 
-def score_pairs(model: Network, pairs: pd.DataFrame) -> np.ndarray:
+def predict_scores(model: Network, pairs: pd.DataFrame) -> np.ndarray:
     """Return scores (pairs,) float32: in [0, 1] of a cross-encoder, cosines of a bi-encoder."""
     if isinstance(model, CrossEncoder):
         text_pairs = list(zip(pairs["first"], pairs["second"], strict=True))
         return np.asarray(model.predict(text_pairs, batch_size=BATCH_SIZE, show_progress_bar=False))
     indices, texts = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
-    embeddings = encode_texts(model, list(texts))
+    embeddings = embed_texts(model, list(texts))
     first, second = np.split(indices, 2)
     return np.asarray((embeddings[first] * embeddings[second]).sum(axis=1))
 
 
-def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
+def embed_texts(model: Network, texts: list[str]) -> np.ndarray:
     """Encode texts as unit vectors (texts, dimensions) float32; TypeError for a cross-encoder."""
     if not isinstance(model, SentenceTransformer):
-        raise TypeError("a cross-encoder cannot encode single texts; use score_pairs")
+        raise TypeError("a cross-encoder cannot encode single texts; use predict_scores")
     vectors = model.encode(
         texts, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False
     )
@@ -179,7 +179,7 @@ LOSSES: dict[str, Any] = {
     "cosent": CoSENTLoss,
     "multiple_negatives": MultipleNegativesRankingLoss,
 }
-POSITIVE_THRESHOLD = 0.5  # minimum label of the positives of `multiple_negatives`
+POSITIVE_THRESHOLD = 0.5  # minimum label of a positive pair
 WEIGHTS = "model.safetensors"
 # files of an interrupted run
 STATE_FILES = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")

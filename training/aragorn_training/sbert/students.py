@@ -41,7 +41,7 @@ from aragorn_training.sbert.networks import (
     Network,
     TrainingConfig,
     TrainingSetup,
-    score_pairs,
+    predict_scores,
 )
 
 VERSION = 1  # of students trained with the same settings
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 GOLD = "gold"
 SILVER = "silver"
 BOTH = "gold and silver"
-RNG_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
+STUDENT_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
 TEACHER_LEARNING_RATE = 1e-4
 
 
@@ -198,7 +198,7 @@ class StudentTraining:
         return pairs.assign(label=self._cache.get_or_build_array("silver", label_pairs))
 
     def _create_rng(self, stream: str) -> np.random.Generator:
-        return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
+        return np.random.default_rng([self._recipe.seed, STUDENT_STREAMS.index(stream)])
 
 
 def load_or_train_student(ranker: Module, recipe: Recipe, work_dir: Path, device: str) -> None:
@@ -323,7 +323,7 @@ class ConclusionValidator:
             first = np.repeat(np.array(self._conclusions, dtype=object)[rows], candidates.shape[1])
             pairs = pd.DataFrame({"first": first, "second": self._premises[candidates.ravel()]})
             with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
-                return score_pairs(model, pairs).reshape(candidates.shape)
+                return predict_scores(model, pairs).reshape(candidates.shape)
 
         rows = np.arange(len(self._conclusions))
         return validate_candidates(self._queries, rows, score)["MAP@20"]

@@ -13,9 +13,9 @@ from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from aragorn_training.data.quality import load_table
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.options import SeedOptions, StudyOptions, input_option
+from aragorn_training.sbert.networks import POSITIVE_THRESHOLD
 from aragorn_training.studies.argument_quality.protocol import SETTINGS, SettingRunner
 from aragorn_training.studies.augmented_sbert.metrics import compute_baseline_metrics
-from aragorn_training.studies.augmented_sbert.sampling import POSITIVE_THRESHOLD
 from aragorn_training.studies.augmented_sbert.trial import LOW_THRESHOLD
 from aragorn_training.tasks import load_recipe
 from aragorn_training.tasks.quality import QualitySpec

@@ -7,7 +7,7 @@ import pandas as pd
 from aragorn.io.collection import select_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.text.index_terms import TermAnalyser
-from aragorn_training.data.debates import read_topics
+from aragorn_training.data.debates import read_argument_topics
 from aragorn_training.data.term_weighting import (
     PUBLISHED_SAMPLES,
     find_matching_words,
@@ -46,7 +46,7 @@ def run(options: Options) -> pd.DataFrame:
     read_passages_manifest(options.work_dir, "unpooled")
     files = find_corpus_files(options.input_dir)
     documents = read_documents(files)
-    topics = read_topics(files)
+    topics = read_argument_topics(files)
     stems = TermAnalyser("porter")
     document_sets = load_labels(options.work_dir)
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]

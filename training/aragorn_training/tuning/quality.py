@@ -65,7 +65,7 @@ ORIGINAL_ORDER = "original order"
 Collection = tuple[np.ndarray, np.ndarray]
 
 
-def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
+def evaluate_quality_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points, and the ranking by quality (texts,) only, on Webis-ArgQuality-20;
     return values (topics, points + 1, MEASURES).
 
@@ -105,7 +105,7 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
     return np.asarray(dcg / ideal)
 
 
-def select_point(webis_values: np.ndarray, *touche_values: np.ndarray) -> int:
+def select_quality_point(webis_values: np.ndarray, *touche_values: np.ndarray) -> int:
     """Return the point with the best quality of those that lose at most MAX_RELEVANCE_LOSS of the
     relevance of RELEVANCE_ONLY, on Webis-ArgQuality-20 and, if given, on Touché's topics.
 
@@ -120,7 +120,9 @@ def select_point(webis_values: np.ndarray, *touche_values: np.ndarray) -> int:
     return int(np.argmax(np.where(is_feasible, means[:, OBJECTIVE], -np.inf)))
 
 
-def cross_validate(webis: Collection, *touche: Collection) -> tuple[list[np.ndarray], list[int]]:
+def cross_validate_quality(
+    webis: Collection, *touche: Collection
+) -> tuple[list[np.ndarray], list[int]]:
     """Return the values (topics, measures) of each collection's topics at the point selected on the
     other folds, and the point of each fold; equal questions are in one fold."""
     collections = (webis, *touche)
@@ -130,7 +132,7 @@ def cross_validate(webis: Collection, *touche: Collection) -> tuple[list[np.ndar
     for fold in split_folds(questions, N_FOLDS, 0, 0):
         masks = [np.isin(names, list(fold.test)) for _, names in collections]
         pairs = list(zip(collections, masks, strict=True))
-        points.append(select_point(*(values[~is_test] for (values, _), is_test in pairs)))
+        points.append(select_quality_point(*(values[~is_test] for (values, _), is_test in pairs)))
         for result, ((values, _), is_test) in zip(held_out, pairs, strict=True):
             result[is_test] = values[is_test, points[-1]]
     return held_out, points
@@ -149,8 +151,8 @@ def tune_quality(
     [qrels] = retrieval.read_qrels({qrels_file.name: qrels_file}).values()
     touche_values = _score_and_evaluate(stage, qrels, retrieval)[..., : len(SELECTION_MEASURES)]
     touche_questions = get_questions(retrieval.topics, get_evaluated_topics(qrels))
-    best_point = select_point(webis_values, touche_values)
-    (held_out_webis, held_out_touche), fold_points = cross_validate(
+    best_point = select_quality_point(webis_values, touche_values)
+    (held_out_webis, held_out_touche), fold_points = cross_validate_quality(
         (webis_values, webis_questions), (touche_values, touche_questions)
     )
     original_webis = webis_values[:, RELEVANCE_ONLY]
@@ -238,7 +240,7 @@ def evaluate_webis_topics(
     questions = np.array(
         [normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")]
     )
-    return evaluate_grid(judgments, quality)[:, :QUALITY_ONLY], questions
+    return evaluate_quality_grid(judgments, quality)[:, :QUALITY_ONLY], questions
 
 
 def evaluate_touche_topics(

@@ -51,7 +51,7 @@ def pairs():
 
 def test_teacher_labels_both_orders_in_the_training_precision(encoder, pairs):
     model = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
-    scores = networks.score_pairs(model, pairs)
+    scores = networks.predict_scores(model, pairs)
     exact, rounded = (
         networks.predict_labels(model, pairs, replace(CROSS_ENTROPY, bfloat16=bfloat16))
         for bfloat16 in (False, True)
@@ -90,21 +90,21 @@ def test_frozen_blocks_neither_train_nor_drop_out(encoder, frozen, trainable, co
 @pytest.mark.parametrize("bfloat16", [False, True])
 def test_shared_frozen_layers_encode_each_text_once(encoder, pairs, tmp_path, bfloat16):
     training = replace(COSINE, learning_rate=0.001, bfloat16=bfloat16)
-    before = networks.score_pairs(networks.build_network(encoder, training, 0, CPU), pairs)
+    before = networks.predict_scores(networks.build_network(encoder, training, 0, CPU), pairs)
     shared = networks.build_frozen_layers(encoder, training, CPU)
     computed_lengths = list[int]()
     shared.layers[1].register_forward_hook(
         lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1])
     )
     # fill the cache in inference mode, without gradients
-    networks.encode_texts(
+    networks.embed_texts(
         networks.build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist()
     )
     models = [
         TrainingSetup(encoder, training, pairs, CPU, layers).train(0, tmp_path)
         for layers in (None, shared)
     ]
-    scores = [networks.score_pairs(model, pairs) for model in models]
+    scores = [networks.predict_scores(model, pairs) for model in models]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
@@ -212,8 +212,8 @@ def test_validator_metrics_match_brute_force_and_fit(prepared_work_dir, train, e
     )
     collection = pd.concat([train, validation], ignore_index=True)
     groups = validation.groupby("normalised_conclusion", sort=False)
-    vectors = networks.encode_texts(model, collection["premise"].tolist())
-    cosines = networks.encode_texts(model, groups["conclusion"].first().tolist()) @ vectors.T
+    vectors = networks.embed_texts(model, collection["premise"].tolist())
+    cosines = networks.embed_texts(model, groups["conclusion"].first().tolist()) @ vectors.T
     hits = np.array([
         collection["docno"].iloc[np.lexsort((collection["docno"], -row))].isin(group["docno"])
         for (_, group), row in zip(groups, cosines, strict=True)
@@ -243,9 +243,9 @@ def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
     untrained = networks.build_network(
         other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU
     )
-    assert labels[2] == pytest.approx(networks.score_pairs(untrained, silver), abs=1e-6)
+    assert labels[2] == pytest.approx(networks.predict_scores(untrained, silver), abs=1e-6)
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
-    expected = networks.score_pairs(experiment.load_or_train(TEACHER), silver)
+    expected = networks.predict_scores(experiment.load_or_train(TEACHER), silver)
     assert labels[0] == pytest.approx(expected, abs=1e-6)
     assert len(silver) == 30
     training_pairs = experiment._build_setup(TrainingVariant("cosine", "gold and silver")).pairs
@@ -268,7 +268,7 @@ def test_fit_saves_the_student_as_a_checkpoint(work_dir, recipe_file, tmp_path):
     with torch.inference_mode():
         vectors = torch.cat([checkpoint.network.encode(*pad([premise])) for premise in ids]).numpy()
     student, untrained = (
-        networks.encode_texts(experiment.load_or_train(network), texts)
+        networks.embed_texts(experiment.load_or_train(network), texts)
         for network in (TrainingVariant("cosent", "gold"), UNTRAINED)
     )
     assert vectors == pytest.approx(student, abs=2e-3)  # stored in half precision

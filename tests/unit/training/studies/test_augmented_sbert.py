@@ -14,7 +14,7 @@ from aragorn.errors import TrainingError
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn_training.__main__ import main
 from aragorn_training.data.datasets.sentence_pairs import LOADERS, PairDataset
-from aragorn_training.sbert.networks import TrainingConfig, get_encoder, score_pairs
+from aragorn_training.sbert.networks import TrainingConfig, get_encoder, predict_scores
 from aragorn_training.studies.augmented_sbert import metrics, trial
 from aragorn_training.studies.augmented_sbert.trial import (
     BM25_SEMANTIC,
@@ -124,7 +124,9 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial):
         assert {len(pair) for pair in pairs} == {2}
         assert not gold & {*pairs}
         assert {text for pair in pairs for text in pair} <= {text for pair in gold for text in pair}
-        assert silver["label"].to_numpy() == pytest.approx(score_pairs(teacher, silver), abs=1e-6)
+        assert silver["label"].to_numpy() == pytest.approx(
+            predict_scores(teacher, silver), abs=1e-6
+        )
         assert bws.build_silver_pairs(strategy).equals(silver)
 
 
@@ -138,7 +140,7 @@ def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial, tmp_path, 
     teacher = source.build_initial_network(TEACHER)
     monkeypatch.setattr(Trial, "load_or_train_on_gold", lambda self, network: teacher)
     _, labels = target.load_or_train(tmp_path)
-    assert labels == pytest.approx(score_pairs(teacher, target.gold.train), abs=1e-6)
+    assert labels == pytest.approx(predict_scores(teacher, target.gold.train), abs=1e-6)
     [adapted] = trained
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
     assert adapted["label"].tolist() == labels.tolist()

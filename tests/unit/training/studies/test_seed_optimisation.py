@@ -12,7 +12,7 @@ from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import (
     TrainingConfig,
     TrainingSetup,
-    score_pairs,
+    predict_scores,
     serialise_trainable_state,
 )
 from aragorn_training.studies.augmented_sbert import sampling
@@ -155,7 +155,7 @@ def test_best_seed_equals_an_uninterrupted_run(training, encoder, tmp_path, step
     def measure_or_stop(model, max_calls=6):
         if len(scores) == max_calls:
             raise KeyboardInterrupt
-        scores.append(float(score_pairs(model, setup.pairs).mean()))
+        scores.append(float(predict_scores(model, setup.pairs).mean()))
         return scores[-1]
 
     model = train_best_seed(setup, seeds, 0.2, measure_or_stop, tmp_path / "seeds")

@@ -17,7 +17,7 @@ from aragorn_training.data.quality import Options as QualityOptions
 from aragorn_training.data.quality import prepare_quality
 from aragorn_training.evaluation.evaluate import evaluate_run
 from aragorn_training.evaluation.significance import bootstrap_means, compare_with_baseline
-from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.fusion.recipe import load_fusion_recipe
 from aragorn_training.report.published import RESULTS
 from aragorn_training.report.sections import HELD_OUT, MEASURES, NESTED
 from aragorn_training.studies.results import nested, tabulate_significance
@@ -64,7 +64,7 @@ def test_tuning_does_not_depend_on_held_out_judgments(
     shutil.copytree(work_dir / "quality", retrieval.session.cache.path / "quality")
     qrels = judge(retrieval, 1)
     topics = sorted(qrels["qid"].unique())
-    recipe = read_recipe("fusion")
+    recipe = load_fusion_recipe("fusion")
     is_training = np.array([True] * 3 + [False] * 5)
     mixed_qrels = qrels.assign(
         rel=qrels["rel"].where(qrels["qid"].isin(topics[:3]), 2 - qrels["rel"])
@@ -97,7 +97,7 @@ def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch):
             len(nested.STORED_MEASURES)
         )
 
-    values = nested.cross_validate(tune, 11, "test")
+    values = nested.cross_validate_repeatedly(tune, 11, "test")
     assert len(training_sets) == 5 * nested.N_PARTITIONS
     held_out = ~np.stack(training_sets).reshape(nested.N_PARTITIONS, 5, 11)
     assert (held_out.sum(1) == 1).all()

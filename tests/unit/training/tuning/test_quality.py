@@ -91,12 +91,12 @@ def test_shared_questions_are_in_one_fold(monkeypatch):
         training_rows.append(({*touche_values[:, 0, 0]}, {*webis_values[:, 0, 0]}))
         return 0
 
-    monkeypatch.setattr(tuning, "select_point", record)
+    monkeypatch.setattr(tuning, "select_quality_point", record)
     touche, webis = (
         np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(tuning.POINTS), 4))
         for n in (3, 6)
     )
-    tuning.cross_validate((webis, np.array([*"bdefgh"])), (touche, np.array([*"abc"])))
+    tuning.cross_validate_quality((webis, np.array([*"bdefgh"])), (touche, np.array([*"abc"])))
     held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]
     assert sorted(row for rows, _ in held_out for row in rows) == [0, 1, 2]  # each is tested once
     assert sorted(row for _, rows in held_out for row in rows) == [0, 1, 2, 3, 4, 5]
@@ -106,7 +106,7 @@ def test_shared_questions_are_in_one_fold(monkeypatch):
 def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
     write_webis(tmp_path)
     judged = webis_argquality.read_judgments(tmp_path)
-    values = tuning.evaluate_grid(judged, judged["score"].to_numpy())
+    values = tuning.evaluate_quality_grid(judged, judged["score"].to_numpy())
     assert values.shape == (6, len(tuning.POINTS) + 1, len(tuning.MEASURES))
     assert values[:, tuning.QUALITY_ONLY] == pytest.approx(
         1
@@ -126,7 +126,7 @@ def test_grid_includes_the_original_and_the_quality_ranking(tmp_path):
         values[:, [index for index, point in enumerate(tuning.POINTS) if not point.weight]]
         == values[:, [tuning.RELEVANCE_ONLY]]
     ).all()
-    worst = tuning.evaluate_grid(judged, -judged["score"].to_numpy())
+    worst = tuning.evaluate_quality_grid(judged, -judged["score"].to_numpy())
     assert (worst[:, tuning.QUALITY_ONLY] < values[:, tuning.RELEVANCE_ONLY]).all()
 
 
@@ -134,15 +134,15 @@ def test_selected_point_keeps_relevance():
     webis = np.full((1, len(tuning.POINTS), len(tuning.MEASURES)), 0.5)
     quality, relevance = webis[0, :, 2], webis[0, :, 0]
     quality[[5, 7]] = 0.7, 0.9
-    assert tuning.select_point(webis) == 7
+    assert tuning.select_quality_point(webis) == 7
     touche = np.full((1, len(tuning.POINTS), len(SELECTION_MEASURES)), 0.5)
     touche[0, 7, SELECTION_MEASURES.index("nDCG@5")] = 0.48
-    assert tuning.select_point(webis, touche) == 5  # the loss on Touché's topics
+    assert tuning.select_quality_point(webis, touche) == 5  # the loss on Touché's topics
     relevance[[5, 7]] = 0.495, 0.48
-    assert tuning.select_point(webis) == 5
-    assert tuning.select_point(webis, -touche) == 5  # a second, opposite constraint
+    assert tuning.select_quality_point(webis) == 5
+    assert tuning.select_quality_point(webis, -touche) == 5  # a second, opposite constraint
     quality[5] = 0.4
-    assert quality[tuning.select_point(webis)] == 0.5
+    assert quality[tuning.select_quality_point(webis)] == 0.5
 
 
 def test_cross_validation_does_not_select_on_the_test_topic():
@@ -151,5 +151,5 @@ def test_cross_validation_does_not_select_on_the_test_topic():
     values = np.full((10, len(tuning.POINTS), len(tuning.MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0
-    [held_out], _ = tuning.cross_validate((values, np.arange(10).astype(str)))
+    [held_out], _ = tuning.cross_validate_quality((values, np.arange(10).astype(str)))
     assert held_out[:, 2].tolist() == [0.6] * 10

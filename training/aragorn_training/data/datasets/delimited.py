@@ -53,7 +53,7 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
     """Yield each row of a UTF-8 file below its header, whose names may differ in spaces;
     `has_quotes`: double quotes delimit fields. The line of a row is its last one."""
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
-    text = StringIO(read_text(file).removeprefix("\ufeff"), newline="")
+    text = StringIO(read_utf8(file).removeprefix("\ufeff"), newline="")
     reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)
     row_index = 0
     try:
@@ -87,7 +87,7 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
     return files
 
 
-def read_text(file: Path) -> str:
+def read_utf8(file: Path) -> str:
     """Read a text file; raise InputError if it is unreadable or not UTF-8."""
     try:
         return read_regular(file).decode("utf-8")

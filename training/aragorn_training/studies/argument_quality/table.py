@@ -96,7 +96,7 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
     columns = [*names, *(f"Δ {name}" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
-        grids = [quality.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
+        grids = [quality.evaluate_quality_grid(judged, scores[mask]) for scores in seed_scores]
         baseline = grids[0][:, quality.RELEVANCE_ONLY]
         rows = rows or _tabulate_measures(
             (RERANKING, "webis", "", "original order"), [pd.DataFrame(baseline, columns=names)]
@@ -104,7 +104,7 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
         quality_only = [grid[:, quality.QUALITY_ONLY] for grid in grids]
         topics = np.arange(len(baseline)).astype(str)
         held_out_values = [
-            quality.cross_validate((grid[:, : quality.QUALITY_ONLY], topics))[0][0]
+            quality.cross_validate_quality((grid[:, : quality.QUALITY_ONLY], topics))[0][0]
             for grid in grids
         ]
         for variant, seeds in (

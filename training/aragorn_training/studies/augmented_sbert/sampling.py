@@ -17,10 +17,10 @@ from scipy.stats import gaussian_kde
 
 from aragorn.errors import TrainingError
 from aragorn.systems.conclusions import ConclusionIndex
+from aragorn_training.sbert.networks import POSITIVE_THRESHOLD
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
 DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
-POSITIVE_THRESHOLD = 0.5  # pairs with at least this silver label are positive
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,12 @@ from aragorn_training.options import (
 )
 from aragorn_training.sbert import networks
 from aragorn_training.sbert.networks import (
+    POSITIVE_THRESHOLD,
     STATE_FILES,
     Network,
     TrainingConfig,
     TrainingSetup,
-    score_pairs,
+    predict_scores,
 )
 from aragorn_training.sbert.students import subsample
 from aragorn_training.studies.augmented_sbert import metrics, sampling
@@ -68,7 +69,7 @@ STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
 UNADAPTED = "unadapted"
 ADAPTED = "adapted"
 # RNG stream index = position; append only
-RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
+TRIAL_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))
 
 DEV_SCORE_FILE = "dev.txt"
 SCRATCH = "scratch"  # temporary trainer output
@@ -263,14 +264,14 @@ def evaluate(study: Study, cell: Cell) -> TrialResult:
         dev, test = metrics.compute_baseline_metrics(trial.gold)
     else:
         model, silver_labels = trial.load_or_train(seeds_dir)
-        scores = [score_pairs(model, pairs) for pairs in (trial.gold.dev, trial.gold.test)]
+        scores = [predict_scores(model, pairs) for pairs in (trial.gold.dev, trial.gold.test)]
         dev, test = metrics.compute_metrics(trial.gold, *scores)
     shutil.rmtree(seeds_dir, ignore_errors=True)
     seconds = 0.0 if cell.fraction is not None else round(time.monotonic() - start, 1)
     result = TrialResult(dev, test, len(silver_labels), seconds)
     if len(silver_labels):
         result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
-        result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
+        result.silver_high = float(np.mean(silver_labels >= POSITIVE_THRESHOLD))
     scores_text = f"test {test:.2f}, dev {dev:.2f}, {result.silver_pairs} silver pairs"
     log.info("%s, %d, %s: %s, %.0f s", cell.task, cell.repetition, cell.name, scores_text, seconds)
     return result
@@ -314,7 +315,7 @@ class Trial:
         return _train_seed(setup, self._seeds[0], fraction, self._measure_dev, seeds_dir)
 
     def _measure_dev(self, model: Network) -> float:
-        return metrics.compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
+        return metrics.compute_dev_metric(self.gold, predict_scores(model, self.gold.dev))
 
     def load_or_train(self, seeds_dir: Path) -> tuple[Network, np.ndarray]:
         """Load or train the cell's network; return it with the labels (pairs,) of silver pairs."""
@@ -378,7 +379,7 @@ class Trial:
         if strategy == BM25:
             return self._subsample(sampling.pair_by_bm25(self._sentences, settings.k), BM25)
         encoder = self.load_or_train_on_gold(BI_ENCODER)
-        embeddings = networks.encode_texts(encoder, self._sentences.texts)
+        embeddings = networks.embed_texts(encoder, self._sentences.texts)
         pairs = sampling.pair_by_cosine(self._sentences, embeddings, settings.k)
         return self._subsample(pairs, SEMANTIC)
 
@@ -423,7 +424,7 @@ class Trial:
         return TrainingSetup(encoder, training, pairs, device, frozen_layers)
 
     def _create_rng(self, stream: str) -> np.random.Generator:
-        substream = [self._cell.repetition, RNG_STREAMS.index(stream)]
+        substream = [self._cell.repetition, TRIAL_STREAMS.index(stream)]
         return np.random.default_rng([self._settings.seed, *substream])
 
 

@@ -20,7 +20,7 @@ from aragorn_training.data.retrieval import open_retrieval
 from aragorn_training.evaluation import tables
 from aragorn_training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from aragorn_training.evaluation.overlap import exclude_documents, read_docnos
-from aragorn_training.fusion.recipe import read_recipe
+from aragorn_training.fusion.recipe import load_fusion_recipe
 from aragorn_training.options import (
     CheckpointOptions,
     DeviceOptions,
@@ -121,7 +121,7 @@ def run(options: Options) -> dict[str, pd.DataFrame]:
     )
     selected_names = {BASELINE, *(get_system(name).name for name in options.systems)}
     names = [name for name in SYSTEMS if name in selected_names]
-    recipe = read_recipe(options.fusion)
+    recipe = load_fusion_recipe(options.fusion)
     excluded = read_docnos(options.exclude_ids) if options.exclude_ids else set[str]()
     years = ", ".join(test.year for test in tests)
     message = "Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s"

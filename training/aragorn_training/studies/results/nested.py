@@ -45,8 +45,8 @@ from aragorn_training.tuning.quality import (
     evaluate_touche_topics,
     evaluate_webis_topics,
     get_questions,
+    select_quality_point,
 )
-from aragorn_training.tuning.quality import select_point as select_quality_point
 
 VERSION = 1  # of the fusions fitted to the same features
 
@@ -61,7 +61,7 @@ SELECTION_COLUMNS = get_selection_columns("nDCG@5")
 TunedSystem = Callable[[np.ndarray], np.ndarray]
 
 
-def cross_validate(tune: TunedSystem, n_topics: int, name: str) -> np.ndarray:
+def cross_validate_repeatedly(tune: TunedSystem, n_topics: int, name: str) -> np.ndarray:
     """Return the values (topics, STORED_MEASURES) of held-out topics, averaged over N_PARTITIONS
     partitions into folds; `tune` tunes a system on the topics of a mask and returns its values of
     all."""
@@ -102,7 +102,7 @@ class NestedTuning:
         tune = self.get_tuning(name)
         assert tune
         return pd.DataFrame(
-            cross_validate(tune, len(self._topics), name),
+            cross_validate_repeatedly(tune, len(self._topics), name),
             self._judged.topics,
             list(STORED_MEASURES),
         )
