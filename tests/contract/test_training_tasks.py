@@ -276,7 +276,7 @@ def test_validation_disables_dropout_and_detects_faults(task, work):
     assert examples.measure_baselines()
     faults = {torch.nan: "step 7: .* is not finite; lower training.learning_rate"}
     if task not in ("tagging", "language_model"):
-        faults[0] = "step 7: all validation scores are equal"
+        faults[0] = "step 7: all validation scores are identical"
     for value, message in faults.items():
         with torch.no_grad():
             for parameter in network.parameters():

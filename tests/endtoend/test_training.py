@@ -159,7 +159,7 @@ def test_unsuitable_vector_files_are_refused(line, message, work_dir, tmp_path, 
         ("= 20", "= 30", 2, "network.dimensions is 30, but the word vectors have 20"),
         ("= 20", "= 20\nkernels = 1", 2, "network.kernels: Expected `int` >= 2"),
         ("= 0.01", "= 0.01\nl1_weight = 0.02", 2, "no latent vectors; remove training.l1_weight"),
-        ("= 0.01", "= 9e8\nmax_steps = 2", 7, "step 2: all validation scores are equal"),
+        ("= 0.01", "= 9e8\nmax_steps = 2", 7, "step 2: all validation scores are identical"),
     ],
 )
 def test_unsuitable_recipes_fail(old, new, code, message, fit, work_dir, assert_fails):

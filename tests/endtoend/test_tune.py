@@ -67,14 +67,14 @@ def test_tune_saves_the_best_point(tune, tmp_path, capsys):
 
 
 def test_finished_points_are_cached(tune, tmp_path, monkeypatch):
-    rank_at_point = grid_search.rank_at_point
+    rank_with = grid_search.rank_with
     models = []
 
     def record(point, retrieval):
         models.append(point.model)
-        return rank_at_point(point, retrieval)
+        return rank_with(point, retrieval)
 
-    monkeypatch.setattr(grid_search, "rank_at_point", record)
+    monkeypatch.setattr(grid_search, "rank_with", record)
     grid = "[index]\nstemmer = 'none'\n[model]\nname = 'dirichlet'\nmu = [1, 200]"
     assert main(tune("mine", grid)) == main(tune("wider", grid.replace("200]", "200, 9000]"))) == 0
     assert models == [Dirichlet(1), Dirichlet(200), Dirichlet(9000)]

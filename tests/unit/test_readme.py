@@ -16,7 +16,7 @@ from aragorn.__main__ import main as aragorn
 from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.report.published import RESULTS, load_figures
+from aragorn_training.report.published import RESULTS, load_published_numbers
 from aragorn_training.report.sections import SECTIONS, update_readmes
 from tests.conftest import ROOT, SAMPLE, build_python_path, run_process
 
@@ -176,7 +176,7 @@ def compute_best_ndcg(means):
 def compute_figures():
     """Return the figures of documents that follow from results and sample."""
     *_, total, outside = pd.read_csv(RESULTS / "collection.csv").to_dict("records")
-    n_corpus = int(load_figures("hollatz_2022", "Table 3.1")["Original", "passages"])
+    n_corpus = int(load_published_numbers("hollatz_2022", "Table 3.1")["Original", "passages"])
     results = pd.read_csv(RESULTS / "systems_per_topic.csv")
     sample = [
         json.loads(file.read_text(encoding="utf-8"))["arguments"] for file in SAMPLE.glob("*.json")

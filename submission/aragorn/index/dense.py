@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of vectors and cosine similarities
 
 SHARD_SIZE = 1024  # texts per shard
-# texts by which the time of encoding is estimated; fewer texts are encoded without an estimate
-SAMPLE_SIZE = 16
+SAMPLE_SIZE = 16  # texts timed to estimate the ETA
 CHARACTERS_PER_TOKEN = 5
 READ_BLOCK = 16384  # texts read at a time
 LENGTH_BLOCK = 16  # BERT's inputs are padded to a multiple of this length

@@ -67,7 +67,7 @@ class OpenVINOBERT:
 
 
 class _HiddenStates(nn.Module):
-    """BERT with positional arguments, as conversion needs them."""
+    """Positional-argument wrapper of BERT for tracing."""
 
     def __init__(self, bert: BERT, has_all_layers: bool) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ class Component(ABC):
     version: ClassVar[int]  # raised when results of the same inputs change
     libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
     sources: ClassVar[tuple[ModuleType | type, ...]] = ()  # see `get_sources`
-    checkpoint: str | None  # name of the checkpoint; None: the component has none
+    checkpoint: str | None  # name of the checkpoint; None if parameter-free
 
     def get_dependencies(self) -> tuple[Component, ...]:
         """Return the components that this component depends on directly."""

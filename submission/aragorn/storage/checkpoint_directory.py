@@ -151,8 +151,7 @@ def read_config(directory: Path, config_type: type[T]) -> T:
 
 @contextmanager
 def as_checkpoint_errors(directory: Path) -> Iterator[None]:
-    """Convert exceptions of a block that loads a checkpoint to CheckpointErrors, or
-    InsufficientMemoryErrors."""
+    """Re-raise loading failures as CheckpointError or InsufficientMemoryError."""
     try:
         with as_memory_errors(directory):
             yield

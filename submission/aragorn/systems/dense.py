@@ -42,7 +42,7 @@ class DenseStage(NetworkStage):
     version = 1
     family = "dense"
     field: ClassVar[str]  # argument field that is indexed
-    input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
+    input_type: ClassVar[Literal["query", "premise"]]  # encode as query or as premise
 
     def get_sources(self) -> tuple[ModuleType | type, ...]:
         return (*super().get_sources(), dense)

@@ -31,7 +31,7 @@ _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """Return one text per document; a TIREx text, stored in both fields, is not repeated."""
+    """Return one text per document; TIREx documents have one text, which is used once."""
     if fields == "premise":
         return documents["premise"].tolist()
     rows = zip(documents["conclusion"], documents["premise"], strict=True)

@@ -117,7 +117,7 @@ def _copy_checkpoint(source: Path, target: Path) -> None:
 # maximum differences in percentage points, explained by rounding (OK) or by training on another
 # machine (near)
 OK_TOLERANCE = 0.1
-NEAR_TOLERANCE = 2.0
+CLOSE_TOLERANCE = 2.0
 # verdicts on metrics that are not comparable
 OTHER_DATA = "other data"
 OTHER_RECIPE = "other recipe"
@@ -182,7 +182,7 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
     table["difference"] = table["reproduced"] - table["stored"]
     distance = table["difference"].abs()  # NaN if one of the checkpoints lacks the metric: FAIL
     table["verdict"] = np.select(
-        [distance <= OK_TOLERANCE, distance <= NEAR_TOLERANCE], ["OK", "near"], "FAIL"
+        [distance <= OK_TOLERANCE, distance <= CLOSE_TOLERANCE], ["OK", "near"], "FAIL"
     )
     return table
 

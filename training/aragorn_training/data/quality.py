@@ -41,7 +41,7 @@ class DatasetCredit(NamedTuple):
 
 LIST_DATASETS = {"ukp": UKP, "ibm": IBM}  # one list per file
 FOLDERS = {"ukp": UKP.folder, "ibm": IBM.folder, "webis": webis_argquality.FOLDER}
-CREDITS = {  # of the data sets for training
+CREDITS = {  # training sets only
     "ukp": DatasetCredit("UKPConvArgRank", "UKP Lab", "CC BY-SA"),
     "ibm": DatasetCredit("IBM-ArgQ 5.3k", "IBM Research", "terms of IBM Research"),
 }

@@ -192,7 +192,7 @@ def load_labels(work_dir: Path) -> dict[str, pd.DataFrame]:
 
 
 def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
-    """Count the passages, and those without a relevant word, by document set and reference."""
+    """Count passages, and those without a positive label, per document set and reference."""
     labels = load_labels(work_dir)
     rows = [
         (name, reference, len(labels[name]), (~labels[name][reference]).sum(), *published)

@@ -50,7 +50,7 @@ class ListwiseLoss:
         return self.sum_terms(labels, scores) / self.count_weights(labels)
 
     def sum_terms(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum of terms, to be divided by `count_weights` of the batch."""
+        """Return the weighted sum of terms; divide it by `count_weights` of the batch."""
         return (
             self.compute_weights(labels)
             * self.compute_terms(labels, scores.masked_fill(labels < 0, 0))

@@ -112,8 +112,8 @@ def check_scores(scores: np.ndarray, step: int) -> None:
         raise build_divergence_error(step, "a validation score is not finite")
     if (scores == scores[..., :1]).all():
         raise TrainingError(
-            f"step {step}: all validation scores are equal; lower training.learning_rate or check "
-            "the vectors"
+            f"step {step}: all validation scores are identical; lower training.learning_rate or "
+            "check the vectors"
         )
 
 

@@ -22,7 +22,7 @@ from aragorn_training import configs
 
 IterationCount = Annotated[int, Meta(ge=1, le=10_000)]
 WEIGHT_DIGITS = 6  # further digits depend on machine and library versions
-RIDGE = "ridge"  # learner of the checkpoint's model
+RIDGE = "ridge"  # learner of the shipped model
 
 
 class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

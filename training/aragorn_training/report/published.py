@@ -1,4 +1,4 @@
-"""Compare the figures of the rebuilt publications with those of this project's result files.
+"""Compare published with replicated numbers.
 
 `training/results/published/` has one row per published figure (figures.csv), per table or figure
 (items.csv), per explanation (reasons.csv) and per publication (publications.csv). figures.csv:
@@ -80,7 +80,7 @@ def read_texts(file: Path) -> pd.DataFrame:
 
 
 @cache
-def load_figures(publication: str, item: str) -> dict[tuple[str, str], str]:
+def load_published_numbers(publication: str, item: str) -> dict[tuple[str, str], str]:
     """Load the figures of a publication's table or figure by row and measure, if any."""
     figures = read_texts(PUBLISHED / "figures.csv")
     selected = figures[(figures["publication"] == publication) & (figures["item"] == item)]

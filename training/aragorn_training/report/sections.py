@@ -25,7 +25,7 @@ from aragorn_training.evaluation.evaluate import (
 from aragorn_training.evaluation.significance import ALPHA, format_mark
 from aragorn_training.evaluation.tables import order_best_first
 from aragorn_training.formatting import DASH, format_value
-from aragorn_training.report.published import RESULTS, load_figures
+from aragorn_training.report.published import RESULTS, load_published_numbers
 from aragorn_training.report.results import list_checkpoints
 
 BASELINE = "dirichlet"
@@ -372,7 +372,7 @@ def format_step_seconds(results: Path = RESULTS) -> str:
 def format_trials_table(results: Path = RESULTS) -> str:
     """Format validation and test results of the ranking trials, and those of Entezari 2020."""
     means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")
-    published = load_figures("entezari_2020", "Table 4.2")
+    published = load_published_numbers("entezari_2020", "Table 4.2")
     rows = []
     for plan in RANKING_PLANS:
         table = _read(results / f"trials_{plan}.csv")
@@ -392,7 +392,7 @@ def format_candidates_table(results: Path = RESULTS) -> str:
     findings in sentences."""
     table = _read(results / "candidates.csv")
     values = table.pivot(index="scorer", columns=["pool", "rule"], values=MAP)
-    published = load_figures("entezari_2020", "Table 4.2")
+    published = load_published_numbers("entezari_2020", "Table 4.2")
     rows = []
     for scorer in table["scorer"].unique():
         ours = values.loc[scorer]

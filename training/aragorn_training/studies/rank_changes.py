@@ -20,7 +20,7 @@ from aragorn_training.options import (
     QrelsOptions,
     StudyOptions,
 )
-from aragorn_training.tuning.grid import rank_at_point
+from aragorn_training.tuning.grid import rank_with
 
 FILE = "rank_changes.csv"
 FIRST_COLUMNS = ("docno", "label", "words")
@@ -92,5 +92,5 @@ def _build_points(
 
 def _rank(point: LexicalParameters, qid: str, retrieval: DatasetRetrieval) -> pd.Series:
     """Rank the documents of a topic; return their ranks by docno."""
-    run = rank_at_point(point, retrieval)
+    run = rank_with(point, retrieval)
     return run[run["qid"] == qid].set_index("docno")["rank"]

@@ -72,11 +72,11 @@ class LanguageModel(TARGER):
         """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first, of known
         words that have a context."""
         ids, letters, words, mask = self.collate(passages)
-        ahead, back = self.encode(ids, letters, words, mask)
+        forward, backward = self.encode(ids, letters, words, mask)
         token_ids = ids[words]  # (B, L)
         directions = (
-            (self.predict_next, ahead[:, :-1], token_ids[:, 1:]),
-            (self.predict_previous, back[:, 1:], token_ids[:, :-1]),
+            (self.predict_next, forward[:, :-1], token_ids[:, 1:]),
+            (self.predict_previous, backward[:, 1:], token_ids[:, :-1]),
         )
         for project, states, targets in directions:
             is_known = mask[:, 1:] & (targets > UNKNOWN_ID)
@@ -314,8 +314,8 @@ class LanguageModelTask(Task[LanguageModel]):
                     is_correct = network.score_words(vectors).argmax(1) == targets
                     correct[direction] += is_correct.sum().item()
                     total[direction] += len(targets)
-        ahead, back = map(_compute_percent, correct, total)
-        return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}
+        forward, backward = map(_compute_percent, correct, total)
+        return {"ahead": forward, "back": backward, "both": round((forward + backward) / 2, 2)}
 
 
 def _compute_percent(part: float, total: float) -> float:

@@ -229,7 +229,7 @@ def _evaluate_point(
     judged: JudgedTopics, retrieval: DatasetRetrieval, point: LexicalParameters
 ) -> np.ndarray:
     """Rank with a point's parameters; return values (topics, STORED_MEASURES)."""
-    ranking = rank_at_point(point, retrieval)
+    ranking = rank_with(point, retrieval)
     return evaluate_run(ranking, judged.qrels, STORED_MEASURES).to_numpy()
 
 
@@ -257,7 +257,7 @@ def cross_validate(
     return selected_points, values[np.array(selected_points)[folds], np.arange(len(folds))]
 
 
-def rank_at_point(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.DataFrame:
+def rank_with(point: LexicalParameters, retrieval: DatasetRetrieval) -> pd.DataFrame:
     """Rank at most DEFAULT_DEPTH documents for each topic with a point's parameters."""
     index = get_term_index(retrieval.collection, point.index, _get_enrichment(point))
     docnos = retrieval.collection.documents.searchable_docnos

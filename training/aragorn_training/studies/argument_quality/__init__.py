@@ -41,7 +41,7 @@ from aragorn_training.tasks.quality import QualitySpec
 LENGTH = "length"
 UNTRAINED = "untrained"
 ENSEMBLE = "ensemble"
-LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
+LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # ensemble members
 RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
 FILE = "argument_quality.csv"
 FIRST_COLUMNS = ("setting", "test_set", "target")
