@@ -4,11 +4,12 @@ import argparse
 import sys
 from types import TracebackType
 
+from aragorn.paths import get_install_command
+
 OWN_PACKAGES = ("aragorn", "aragorn_training")
 MESSAGE = (
-    "error: Python package {name} is not installed in {python}; activate the environment with `. "
-    ".venv/bin/activate`, "
-    "and install the packages for training once with `pip install -e '.[training]'` in the project"
+    "error: Python package {name} is not installed in {python}; install the packages for training "
+    "with `{command}`, and activate their environment"
 )
 
 
@@ -20,7 +21,8 @@ def report_missing_package(
     if not package or package in OWN_PACKAGES:
         sys.__excepthook__(kind, error, traceback)
         return
-    print(MESSAGE.format(name=package, python=sys.executable), file=sys.stderr)
+    command = get_install_command("training")
+    print(MESSAGE.format(name=package, python=sys.executable, command=command), file=sys.stderr)
     raise SystemExit(2)
 
 

@@ -27,8 +27,8 @@ def test_missing_package_is_named():
     command = [sys.executable, "-S", "-m", "aragorn_training", "evaluate", "run", "--qrels", "file"]
     process = subprocess.run(command, cwd=PROJECT_DIR, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)
-    message = f"pandas is not installed in {sys.executable}; activate the environment with `"
-    assert message in process.stderr
+    command = "install the packages for training with `submission/install.sh training`"
+    assert f"pandas is not installed in {sys.executable}; {command}" in process.stderr
 
 
 def find_shipped_tables(module):

@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from aragorn.errors import CheckpointError, InputError, UsageError, suggest
 from aragorn.inference.pretrained import CONFIG_FILE, TOKENISER_FILE, WEIGHTS_FILE
 from aragorn.options import argument
+from aragorn.paths import get_install_command
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import (
     PROVENANCE,
@@ -114,9 +115,8 @@ def _convert(encoder: PackagedEncoder, output: Path) -> None:
         if not cause and sha256_file(path) != expected_hash:
             cause = f"SHA-256 is not {expected_hash[:12]}…, that of {encoder.model_id}"
         if cause:
-            raise InputError(
-                f"{path}: {cause}; install {PACKAGE} with `pip install -e '.[training]'`"
-            )
+            fix = f"install {PACKAGE} with `{get_install_command('training')}`"
+            raise InputError(f"{path}: {cause}; {fix}")
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     architecture = {"architectures": [encoder.architecture]}
     contents = {
@@ -139,7 +139,8 @@ def find_package_folder(encoder: PackagedEncoder) -> Path:
     """Return the folder of an encoder in PACKAGE; raise InputError if PACKAGE is not installed."""
     package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
-        raise InputError(f"{PACKAGE} is not installed; run `pip install -e '.[training]'`")
+        command = get_install_command("training")
+        raise InputError(f"{PACKAGE} is not installed; run `{command}`")
     return Path(package.origin).parent / "models" / "data" / encoder.subfolder
 
 
