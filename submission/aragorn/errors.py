@@ -33,8 +33,11 @@ REFUSAL_NAMES = (
 )
 REFUSALS = {getattr(errno, name) for name in REFUSAL_NAMES.split()}
 
-EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
-the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 128 + n by signal n"""
+EXIT_CODES = (
+    "exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some "
+    "systems failed,\nthe runs of the others were written; 9 out of memory; 130 interrupted by "
+    "Ctrl-C; 128 + n by signal n"
+)
 
 
 class SubmissionError(Exception):

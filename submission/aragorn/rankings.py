@@ -82,9 +82,8 @@ def validate_rankings(
     ):
         if is_invalid.any():
             row = rankings.loc[is_invalid.idxmax()]
-            raise ValueError(
-                f"topic {row['qid']}: {reason} ({row['docno']}, rank {row['rank']}, score {row['score']})"
-            )
+            pair = f"{row['docno']}, rank {row['rank']}, score {row['score']}"
+            raise ValueError(f"topic {row['qid']}: {reason} ({pair})")
 
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:

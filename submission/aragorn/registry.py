@@ -35,7 +35,8 @@ def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
     ]
     (cls,) = (member for member in classes if member.__module__ == module.__name__)
     if abstract_methods := sorted(getattr(cls, "__abstractmethods__", ())):
+        methods = ", ".join(abstract_methods)
         raise UsageError(
-            f"{module.__file__}: {cls.__name__} lacks methods: {', '.join(abstract_methods)}; implement them"
+            f"{module.__file__}: {cls.__name__} lacks methods: {methods}; implement them"
         )
     return cls

@@ -45,7 +45,8 @@ class RerankingOptions:
 
     input_run: Path | None = option(
         None,
-        help="TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents",
+        help="TREC run (file, or directory with run.txt) to re-rank, instead of retrieving "
+        "documents",
         metavar="PATH",
         variables=("inputRun",),
     )
@@ -110,7 +111,8 @@ class EngineOptions:
     )
     shared_cache: bool = option(
         False,
-        help="with --engine ray: use --cache-dir on all nodes, which must mount it at the same path",
+        help="with --engine ray: use --cache-dir on all nodes, which must mount it at the same "
+        "path",
     )
 
 
@@ -130,8 +132,8 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
         (),
         "--system",
         help=(
-            "system to run; repeatable. The run of the first is also run.txt (default: all available, "
-            "with fusion's as run.txt)"
+            "system to run; repeatable. The run of the first is also run.txt (default: all "
+            "available, with fusion's as run.txt)"
         ),
         metavar="NAME",
     )
@@ -158,8 +160,8 @@ class RankOptions(CacheOptions, EngineOptions, ComputationOptions, RerankingOpti
     overwrite: bool = option(
         False,
         help=(
-            "remove all runs of other inputs, teams, labels or depths; replace those of other code, "
-            "checkpoints or devices"
+            "remove all runs of other inputs, teams, labels or depths; replace those of other "
+            "code, checkpoints or devices"
         ),
     )
     argv: Sequence[str] = ()  # arguments after the verb
@@ -227,8 +229,8 @@ class QueryOptions(ComputationOptions, CacheOptions, InputOptions):
         (),
         "--system",
         help=(
-            "system to search with; repeatable. Results are shown side by side (default: fusion on a "
-            "GPU or an indexed collection, else dirichlet)"
+            "system to search with; repeatable. Results are shown side by side (default: fusion on "
+            "a GPU or an indexed collection, else dirichlet)"
         ),
         metavar="NAME",
     )

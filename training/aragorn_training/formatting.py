@@ -38,7 +38,7 @@ def format_value(value: float | None, digits: int = 3) -> str:
 
 
 def create_environment(file: str, autoescape: bool, **settings: Any) -> jinja2.Environment:
-    """Create the environment of the templates in the directory of a module; an unknown variable is an error."""
+    """Create the environment of templates in a module's directory; unknown variables are errors."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(file).parent),
         autoescape=autoescape,

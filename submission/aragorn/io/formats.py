@@ -13,7 +13,11 @@ UNPACK = "unpack it"
 # formats of files: pattern of the first bytes, description, what to do
 FILES = (
     (rb"version https://git-lfs", "a pointer of Git LFS", "fetch the file by `git lfs pull`"),
-    (rb"(?i)(\xef\xbb\xbf|\s|<\?xml[^>]*>|<!--.*?-->)*<(!doctype )?html", "an HTML page", "download the file itself"),
+    (
+        rb"(?i)(\xef\xbb\xbf|\s|<\?xml[^>]*>|<!--.*?-->)*<(!doctype )?html",
+        "an HTML page",
+        "download the file itself",
+    ),
     (rb"%PDF-", "a PDF document", EXPORT),
     (rb"\{\\rtf", "an RTF document", "save it as plain text"),
     (rb"\xd0\xcf\x11\xe0", "an Office document", EXPORT),
@@ -27,12 +31,16 @@ FILES = (
     (rb"Rar!\x1a", "a RAR archive", UNPACK),
     (rb".{257}ustar", "a tar archive", UNPACK),
     (rb"\x1f\x8b", "compressed twice", "decompress it"),
-    (rb"\xfd7zXZ|BZh[1-9]1AY|\x28\xb5\x2f\xfd", "compressed by xz, bzip2 or Zstandard", "decompress it"),
+    (
+        rb"\xfd7zXZ|BZh[1-9]1AY|\x28\xb5\x2f\xfd",
+        "compressed by xz, bzip2 or Zstandard",
+        "decompress it",
+    ),
     (rb"PAR1\x15|ARROW1\0", "a Parquet or Arrow table", EXPORT),
     (rb"\x80[\x02-\x05][\x80-\xff(}\]c]", PICKLE, EXPORT),
     (rb"c(copy_?reg|__builtin__|numpy|pandas)[\w.]*\n|\([dl]p0\n|[}\]]q\x00", PICKLE, EXPORT),
     (rb"\x93NUMPY|\x89HDF|SQLite format 3\0", "a NumPy, HDF5 or SQLite file", EXPORT),
-)  # fmt: skip
+)
 # formats of text, by the start of a file or line that is malformed in the expected format
 TEXTS = (
     (rb"\s*[{\[]", "JSON"),

@@ -282,7 +282,7 @@ def validate_input_run(
 def check_pairs(
     pairs: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
 ) -> None:
-    """Raise InputError if a topic or document of pairs `qid docno` is unknown, or a pair repeated."""
+    """Raise InputError for an unknown topic or document of pairs `qid docno`, or a duplicate."""
     qids = set(topics["qid"])
     for is_unknown, column, noun in (
         (~pairs["qid"].isin(qids), "qid", "topic"),

@@ -1,7 +1,7 @@
 """Read Touché's formats: topics in XML, and arguments of args.me in JSON or JSON Lines.
 
 topics*.xml                     <topics><topic><number>1</number><title>…</title></topic></topics>
-args-me*.json, <portal>.json    {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}
+args-me*.json, <portal>.json    {"arguments": [{"id", "conclusion", "premises": [{"text"}]}]}
 args-me*.jsonl, <portal>.jsonl  an argument per line; its premise may also be the text `argument`,
                                 as in the Hugging Face copy
 """
@@ -92,7 +92,7 @@ class Argument(msgspec.Struct, gc=False):
     argument: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the id is invalid, or unless there are either premises or argument."""
+        """Raise ValueError for an invalid id, or unless there are premises or an argument."""
         if is_invalid_id(self.id):
             raise ValueError(f"invalid id {quote_id(self.id)}; {ID_RULE}")
         if (self.premises is UNSET) == (self.argument is UNSET):

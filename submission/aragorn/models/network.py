@@ -106,8 +106,8 @@ class Ranker(Network, ABC):
     def explain(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> Explanation:
-        """Explain a pair's score (B = 1) by contributions that sum to it, or to the score before the
-        activation."""
+        """Explain a pair's score (B = 1) by contributions that sum to it, or to the score before
+        the activation."""
 
 
 class TopicRanker(Ranker):

@@ -1,1 +1,1 @@
-"""Store artifacts, checkpoints and caches; a failed write raises OutputError and changes nothing."""
+"""Store artifacts, checkpoints, caches; a failed write raises OutputError and changes nothing."""

@@ -77,8 +77,8 @@ def write_atomic(file: Path, content: str | bytes, pattern: bytes) -> None:
 
 
 def write_all_atomic(contents: Mapping[Path, tuple[str | bytes, bytes]]) -> None:
-    """Write files, each with its content and pattern, as `write_atomic` does, or none of them if one
-    cannot be replaced."""
+    """Write files, each with its content and pattern, as `write_atomic` does, or none of them if
+    one cannot be replaced."""
     for file, (_, pattern) in contents.items():
         check_replaceable(file, pattern)
     for file, (content, pattern) in contents.items():
@@ -127,7 +127,7 @@ def get_printable_name(file: Path) -> str:
 
 
 def get_temporary_path(file: Path) -> Path:
-    """Return a path in the directory of a file that no process on any machine or in any container uses."""
+    """Return a path in the directory of a file that no process on any machine or container uses."""
     host = crc32(os.uname().nodename.encode())
     return file.with_name(f".{file.name}.{host:x}-{os.getpid()}-{secrets.token_hex(4)}.part")
 

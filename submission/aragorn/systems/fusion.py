@@ -210,7 +210,7 @@ def attribute_errors(member: str) -> Iterator[None]:
 
 
 def add_log_lengths(documents: DocumentStore, pairs: pd.DataFrame, cap: float) -> pd.DataFrame:
-    """Add the column `length` to pairs: the logarithm of the premise's word count, at most `cap`."""
+    """Add the column `length` to pairs: log of the premise's word count, at most `cap`."""
     texts = documents.read_texts(set(pairs["docno"])).set_index("docno")
     lengths = compute_log_lengths(texts.loc[pairs["docno"], "premise"], cap)
     return pairs.assign(**{LENGTH_FEATURE: lengths})

@@ -76,7 +76,8 @@ def search(
 ) -> pd.DataFrame:
     """Rank at most `MAX_DEPTH` documents with positive scores per topic.
 
-    `docnos` are ascending; ties go to the first document. A topic without hits gets an empty ranking and a warning.
+    `docnos` are ascending; ties go to the first document. A topic without hits gets an empty
+    ranking and a warning.
     """
     import torch
 

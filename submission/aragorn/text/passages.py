@@ -79,8 +79,8 @@ class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
 
 
 def split_passages(text: str, max_words: int) -> list[str]:
-    """Split a text into passages of whole sentences, or parts of long ones, with at most `max_words`
-    words."""
+    """Split a text into passages of whole sentences, or parts of long ones, with at most
+    `max_words` words."""
     spans = [match.span() for match in WORD.finditer(text)]
     sentence_starts = {match.end() for match in SENTENCE_END.finditer(text)}
     slices = find_passages(spans, max_words, lambda end: spans[end][0] in sentence_starts)

@@ -47,8 +47,8 @@ class CollectionOptions:
     collection: Path | None = option(
         None,
         metavar="INPUT",
-        help="input whose collection limits the evaluation: judgments of documents that INPUT lacks "
-        "are dropped, and from runs those that systems do not retrieve from INPUT",
+        help="input whose collection limits the evaluation: judgments of documents that INPUT "
+        "lacks are dropped, and from runs those that systems do not retrieve from INPUT",
     )
 
     def read_docnos(self) -> tuple[set[str] | None, set[str] | None]:
@@ -303,7 +303,7 @@ def overlap(options: OverlapOptions) -> None:
 
 
 def report(options: ReportOptions) -> None:
-    """Write a self-contained HTML report on the runs of directories, or on the published figures."""
+    """Write a self-contained HTML report on runs of directories, or on the published figures."""
     if options.published:
         from aragorn_training.report.published_pages import write_published
 

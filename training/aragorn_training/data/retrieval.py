@@ -26,8 +26,8 @@ class DatasetRetrieval(Retrieval):
         self.dataset = dataset
 
     def read_qrels(self, files: Mapping[str, Path]) -> dict[str, pd.DataFrame]:
-        """Read the judgments of the documents by name, and log how many judged topics the input has;
-        raise InputError if there are none."""
+        """Read the judgments of the documents by name, and log how many judged topics the input
+        has; raise InputError if there are none."""
         docnos = self.collection.documents.read_all_docnos()
         qrels = {name: read_qrels(file, docnos) for name, file in files.items()}
         for name, frame in qrels.items():
@@ -36,7 +36,7 @@ class DatasetRetrieval(Retrieval):
 
 
 def load_input_fields(taggers: Iterable[str], retrieval: Retrieval) -> dict[str, Fields]:
-    """Load the fields that taggers read, by name; call it first, to fail early if one is damaged."""
+    """Load the fields that taggers read, by name; call it first, so that damage fails early."""
     checkpoints = retrieval.session.checkpoints
     return {
         name: Enrichment(name).load_checkpoint(checkpoints).network.input_fields for name in taggers
@@ -45,8 +45,8 @@ def load_input_fields(taggers: Iterable[str], retrieval: Retrieval) -> dict[str,
 
 @contextmanager
 def open_retrieval(options: Any, output_dir: Path) -> Iterator[DatasetRetrieval]:
-    """Open a retrieval with a command's options `inputs`, `checkpoint_dir`, `device`, `work_dir` and,
-    if it has it, `precision`; for `work_dir` None, the cache is a temporary directory, made in
+    """Open a retrieval with a command's options `inputs`, `checkpoint_dir`, `device`, `work_dir`
+    and, if it has it, `precision`; for `work_dir` None, the cache is a temporary directory, made in
     `output_dir` if the system provides none."""
     device = choose_device(options.device)
     precision = choose_precision(getattr(options, "precision", FLOAT32), device)

@@ -73,9 +73,8 @@ def convert_table_errors(path: Path, work_dir: Path, *kinds: str) -> Iterator[No
     except FileNotFoundError:
         raise build_not_found_error(path, work_dir, *kinds) from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path}: damaged ({error}); delete it and run {_format_commands(work_dir, *kinds)} again"
-        ) from None
+        commands = _format_commands(work_dir, *kinds)
+        raise InputError(f"{path}: damaged ({error}); delete it and run {commands} again") from None
 
 
 def iter_rows(

@@ -60,7 +60,8 @@ def format_overlaps(overlaps: Sequence[Overlap]) -> list[str]:
     """Format the excluded topics of each qrels, if any, and a summary of each overlap."""
     excluded = {overlap.qrels: overlap.topics_without_relevant for overlap in overlaps}
     lines = [
-        f"{qrels}: topics without a relevant document, excluded ({len(qids)}): {abbreviate_list(qids)}"
+        f"{qrels}: topics without a relevant document, excluded ({len(qids)}): "
+        f"{abbreviate_list(qids)}"
         for qrels, qids in excluded.items()
         if qids
     ]
@@ -215,7 +216,7 @@ def read_restricted_run(file: Path, order: Order, docnos: Set[str] | None) -> pd
 
 
 def restrict_run(run: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
-    """Return a run without the documents outside a collection, in the same order, with ranks from 1.
+    """Return a run without the documents outside a collection, in the same order, ranked from 1.
 
     Logs the number of dropped documents, if any, and the topics that have none left. Raises
     InputError if no document of the run is in the collection, which must not be empty.

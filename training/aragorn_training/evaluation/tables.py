@@ -196,8 +196,8 @@ def _render(cells: pd.DataFrame, format_name: str) -> str:
 
 
 def write_csvs(directory: Path, tables: Mapping[str, pd.DataFrame]) -> None:
-    """Write tables with their indexes to a directory as NAME.csv; raise OutputError, before the first
-    is written, if one cannot be."""
+    """Write tables with their indexes to a directory as NAME.csv; raise OutputError, before the
+    first is written, if one cannot be."""
     create_directory(directory)
     write_all_atomic(
         {directory / f"{name}.csv": format_csv(table, 6) for name, table in tables.items()}
@@ -212,8 +212,8 @@ def write_csv(file: Path, table: pd.DataFrame, digits: int) -> None:
 def format_csv(
     table: pd.DataFrame, digits: int, *, index: bool = True, n_fixed: int = 3
 ) -> tuple[str, bytes]:
-    """Format a table as CSV with `digits` decimals; also return the pattern of the files of its kind,
-    which have the same first `n_fixed` columns."""
+    """Format a table as CSV with `digits` decimals; also return the pattern of the files of its
+    kind, which have the same first `n_fixed` columns."""
     text = table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n")
     return text, build_csv_pattern(text.partition("\n")[0].split(",")[:n_fixed])
 

@@ -37,8 +37,8 @@ class ListwiseLoss:
     """A listwise loss, defined by its terms (per item, pair or list) and their weights.
 
     As in the estimators of TF-Ranking (Pasumarthi et al., KDD 2019; Favreau et al. 2022, table 2),
-    it is the weighted sum of the terms, divided by the number of non-zero weights. Labels (B, n) are
-    those of B lists of up to n items: higher is better, -1 is padding.
+    it is the weighted sum of the terms, divided by the number of non-zero weights. Labels (B, n)
+    are those of B lists of up to n items: higher is better, -1 is padding.
     """
 
     # f(labels, scores); must be finite for padding

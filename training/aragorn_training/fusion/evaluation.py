@@ -94,8 +94,8 @@ class FusionEvaluation:
         return LabelledPool(table, list(self.qrels.values()), fit_settings)
 
     def score_held_out_topics(self, variant: Variant, **changes: int) -> pd.DataFrame:
-        """Return a variant's cross-validated scores `qid docno score`; `changes` replace settings of
-        the fit."""
+        """Return a variant's cross-validated scores `qid docno score`; `changes` replace settings
+        of the fit."""
         seed = self.recipe.fit.seed + variant.repetition
         pool = self.label_pool(
             variant.features, msgspec.structs.replace(self.recipe.fit, seed=seed, **changes)

@@ -45,8 +45,8 @@ class Evaluation:
         self.baseline = baseline
 
     def sort_systems(self, systems: Sequence[str]) -> list[str]:
-        """Sort systems by the first headline measure, see `order_best_first`; systems without values
-        last."""
+        """Sort systems by the first headline measure, see `order_best_first`; systems without
+        values last."""
         columns = {system: table[HEADLINE_MEASURES[0]] for system, table in self.values.items()}
         values = pd.DataFrame(columns)
         ordered = values.columns[order_best_first(values.mean(), values.count())].to_list()
@@ -138,8 +138,8 @@ def count_candidates(
 
 
 def compare_systems(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Compare the rankings of each pair of systems: rows `system other` and SIMILARITIES, ordered so
-    that similar systems are neighbours (average linkage of the Jaccard index)."""
+    """Compare the rankings of each pair of systems: rows `system other` and SIMILARITIES, ordered
+    so that similar systems are neighbours (average linkage of the Jaccard index)."""
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     systems = list(runs)
     if len(systems) > 2:

@@ -50,7 +50,7 @@ def find_baseline(files: Sequence[Path], baseline: str | None) -> Path:
 
 
 def find_candidates(names: Mapping[Path, str], baseline_file: Path) -> str | None:
-    """Return the name of the run of CANDIDATES in the directory of the baseline; None without one."""
+    """Return the name of the run of CANDIDATES in the baseline's directory; None without one."""
     runs = {
         split_name(file)[1]: name
         for file, name in names.items()
@@ -88,9 +88,9 @@ def read_runs(files: Iterable[Path], order: Order, docnos: Set[str]) -> dict[Pat
 
 
 def name_systems(runs: Mapping[Path, pd.DataFrame]) -> dict[Path, str]:
-    """Name the systems of runs as `name_runs`, after their directory if two directories rank a topic
-    by the same system; otherwise, runs of one name are those of a system for several years. Raises
-    InputError if a directory has two runs of a system for a topic."""
+    """Name the systems of runs as `name_runs`, after their directory if two directories rank a
+    topic by the same system; otherwise, runs of one name are those of a system for several
+    years. Raises InputError if a directory has two runs of a system for a topic."""
     names = name_runs([*runs])
     if not _find_repetition(runs, names):
         return names

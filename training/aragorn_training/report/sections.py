@@ -164,8 +164,9 @@ def _compare_with_winner(results: Path) -> str:
         f"{-row['difference']:+.3f} (p {row['p']:.3f})" for row in by_measure.to_dict("records")
     ]
     return (
-        f"`{WINNER}` won Touché {rows['year'].iloc[0]}; its run is evaluated without the documents that our systems do "
-        "not retrieve. Differences of `fusion` from it over common topics, in the order of the columns: "
+        f"`{WINNER}` won Touché {rows['year'].iloc[0]}; its run is evaluated without the "
+        "documents that our systems do not retrieve. Differences of `fusion` from it over common "
+        "topics, in the order of the columns: "
         f"{', '.join(differences)}."
     )
 
@@ -196,8 +197,8 @@ def format_complete_topics_table(results: Path = RESULTS) -> str:
     return (
         f"{_format_table(header, rows)}\n"
         f"{_describe_complete_topics(results, year)} Differences are of {NDCG}, p values of the "
-        "exact test and not corrected; "
-        f"below .05 after Holm's correction per column: {n_significant or 'none'}. {_count_closer_systems(results, year)}\n"
+        "exact test and not corrected; below .05 after Holm's correction per column: "
+        f"{n_significant or 'none'}. {_count_closer_systems(results, year)}\n"
     )
 
 
@@ -212,8 +213,9 @@ def _count_closer_systems(results: Path, year: int) -> str:
         distances.append(means[BASELINE] - means[neural])
     is_closer = distances[0] < distances[1]
     return (
-        f"{is_closer.sum()} of {len(is_closer)} neural systems are closer to `{BASELINE}` than over all topics, or above it: "
-        "part of their distance over all topics may be due to missing texts (untested)."
+        f"{is_closer.sum()} of {len(is_closer)} neural systems are closer to `{BASELINE}` than "
+        "over all topics, or above it: part of their distance over all topics may be due to "
+        "missing texts (untested)."
     )
 
 
@@ -225,9 +227,11 @@ def _describe_complete_topics(results: Path, year: int) -> str:
     complete = topics[is_complete]
     incomplete = topics[~is_complete]
     share = (incomplete["in_input"] / incomplete["judged"]).max()
+    qids = ", ".join(map(str, complete["qid"]))
     return (
-        f"The excerpt has all judged documents of topics {', '.join(map(str, complete['qid']))} of {year} "
-        f"({complete['judged'].sum()} judgments), and at most {100 * share:.0f} % of those of the other {len(incomplete)}."
+        f"The excerpt has all judged documents of topics {qids} of {year} "
+        f"({complete['judged'].sum()} judgments), and at most {100 * share:.0f} % of those of the "
+        f"other {len(incomplete)}."
     )
 
 
@@ -282,7 +286,8 @@ def format_collection_table(results: Path = RESULTS) -> str:
     total = table.iloc[-2]
     outside = table.iloc[-1]
     judged = [
-        f"{total[column]:,} of {total[column] + outside[column]:,} judged documents of {column[-4:]}"
+        f"{total[column]:,} of {total[column] + outside[column]:,} judged documents of "
+        f"{column[-4:]}"
         for column in names
     ]
     n_judged = sum(total[column.replace("judged_", "judged_unconfirmed_")] for column in names)
@@ -290,8 +295,9 @@ def format_collection_table(results: Path = RESULTS) -> str:
         f"{total['mismatched']:,} of {total['arguments']:,} ids are not the hash of their text"
     )
     unconfirmed = f"{n_judged} of the {total['unconfirmed']:,} unconfirmed texts are judged"
-    summary = f"{mismatches}; {unconfirmed}. The excerpt has {' and '.join(judged)}. {_format_exclusion(results)}"
-    return f"{_format_table(['portal', *columns.values()], rows)}\n{summary}\n"
+    summary = f"{mismatches}; {unconfirmed}. The excerpt has {' and '.join(judged)}."
+    portals = _format_table(["portal", *columns.values()], rows)
+    return f"{portals}\n{summary} {_format_exclusion(results)}\n"
 
 
 def _format_exclusion(results: Path) -> str:
@@ -307,8 +313,9 @@ def _format_exclusion(results: Path) -> str:
         for name in ("fusion", "dirichlet")
     ]
     return (
-        f"Without the unconfirmed texts, nDCG@5 of 2021 is {' and '.join(changes)}, and changes by at most "
-        f"{(means_without - means).abs().max():.3f} for any system (`systems_excluded.csv`)."
+        f"Without the unconfirmed texts, nDCG@5 of 2021 is {' and '.join(changes)}, and changes "
+        f"by at most {(means_without - means).abs().max():.3f} for any system "
+        "(`systems_excluded.csv`)."
     )
 
 
@@ -362,10 +369,11 @@ def format_students_table(results: Path = RESULTS) -> str:
 def format_step_seconds(results: Path = RESULTS) -> str:
     """Format the measured minutes of the steps of `all`, by device, as a Markdown list."""
     table = _read(results / "step_seconds.csv").groupby("device", sort=False)
-    lines = [
-        f"- {device}: {', '.join(f'{step} {seconds / 60:.1f}' for step, seconds in rows[['step', 'seconds']].to_numpy())}"
-        for device, rows in table
-    ]
+    lines = []
+    for device, rows in table:
+        pairs = rows[["step", "seconds"]].to_numpy()
+        minutes = ", ".join(f"{step} {seconds / 60:.1f}" for step, seconds in pairs)
+        lines.append(f"- {device}: {minutes}")
     return "\n".join(lines) + "\n"
 
 
@@ -413,17 +421,19 @@ def format_candidates_table(results: Path = RESULTS) -> str:
         _format_deviation(rows[MAP].mean(), rows[MAP].std(), 1)
         for _, rows in draws.groupby("sample_factor")
     ]
+    networks = ", ".join(f"`{name}`" for name in BERT_RERANKERS)
     count = values.loc["-times used as a training negative", UNRECORDED_CANDIDATES]
     return (
         f"{_format_table(['MAP@20 (%)', *CANDIDATES, 'Entezari 2020'], rows)}\n"
-        "The shipped checkpoints were selected with the least similar of the split; their `metrics.json` names neither pool "
-        "nor rule. The BERT re-rankers are below the cosine of their encoder before fine-tuning "
-        f"({', '.join(f'`{name}`' for name in BERT_RERANKERS)}, encoder: {below}); with the published epochs and rates and "
-        f"no frozen block, on a GPU, they have {published_rates.min():.2f} to {published_rates.max():.2f} with the least "
-        "similar of the split.\n\n"
-        "The least similar premises of the collection are negatives in training, too. How seldom a premise is one, without "
-        f"topic or text, has MAP@20 {scores[-1]} with them (five draws, the first of them above), {scores[-2]} and "
-        f"{scores[-3]} with the least similar of a half and a quarter as many arguments (`study negative-counts`), and "
+        "The shipped checkpoints were selected with the least similar of the split; their "
+        "`metrics.json` names neither pool nor rule. The BERT re-rankers are below the cosine of "
+        f"their encoder before fine-tuning ({networks}, encoder: {below}); with the published "
+        f"epochs and rates and no frozen block, on a GPU, they have {published_rates.min():.2f} to "
+        f"{published_rates.max():.2f} with the least similar of the split.\n\n"
+        "The least similar premises of the collection are negatives in training, too. How seldom a "
+        f"premise is one, without topic or text, has MAP@20 {scores[-1]} with them (five draws, "
+        f"the first of them above), {scores[-2]} and {scores[-3]} with the least similar of a half "
+        "and a quarter as many arguments (`study negative-counts`), and "
         f"{count:.2f} in the split, where each premise is the positive of one query.\n"
     )
 

@@ -3,8 +3,8 @@ checkpoints.
 
 A study is a module or package with the name of the study. It defines `Options`, a dataclass;
 `run(options)`, which returns a table, a Result or tables by file name; and FILE, the name of its
-CSV file, FIRST_COLUMNS, the first three columns, by which -o recognises a file that it replaces, and
-DIGITS, its decimal places. If it has parts, KEY is the column that names them and
+CSV file, FIRST_COLUMNS, the first three columns, by which -o recognises a file that it replaces,
+and DIGITS, its decimal places. If it has parts, KEY is the column that names them and
 ORDER their order; the file keeps the rows of parts that a call does not compute.
 
 All studies cache their results and raise InputError if data are missing or malformed,

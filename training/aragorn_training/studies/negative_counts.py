@@ -1,5 +1,5 @@
-"""Rank premises by how seldom they are negatives in training, by the size of the sample of the least
-similar negatives.
+"""Rank premises by how seldom they are negatives in training, by the size of the sample of the
+least similar negatives.
 
 A score without topic or text: what a network can reach that learns which premises are negatives
 (Entezari 2020, sections 3.2.3, 4.2).

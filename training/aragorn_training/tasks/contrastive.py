@@ -71,7 +71,7 @@ class ContrastiveTask(PairwiseTask):
         self._collection_probabilities = frequencies / frequencies.sum()
 
     def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the loss; its negatives are in the micro-batch."""
+        """Return the micro-batch's contribution to the loss; its negatives are from itself."""
         assert isinstance(ranker, LatentRanker)
         lengths = self._pairs.premises.lengths.numpy()[micro_batch]
         # texts of similar length are encoded together

@@ -69,7 +69,8 @@ def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: str)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: str) -> None:
-    """Share outputs of frozen blocks, and compute only [CLS] in the last block; only the draws of dropout change."""
+    """Share outputs of frozen blocks, and compute only [CLS] in the last block; only the draws of
+    dropout change."""
     frozen_layers = recipe.encoder.frozen_layers
     network = trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:

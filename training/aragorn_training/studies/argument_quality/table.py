@@ -147,8 +147,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
     """Evaluate scores (rows,) of a table `data topic premise score`: one row per (data, topic) in
     table order, with columns MEASURES.
 
-    nDCG gains are dense ranks of the labels (1 = worst) divided by their maximum (linear), or 2^rank
-    - 1 (exponential); ties in score share the mean gain.
+    nDCG gains are dense ranks of the labels (1 = worst) divided by their maximum (linear), or
+    2^rank - 1 (exponential); ties in score share the mean gain.
     """
     labels = table["score"].to_numpy(dtype=np.float64)
     lengths = count_argument_words(table)

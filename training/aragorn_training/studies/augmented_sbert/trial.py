@@ -447,9 +447,9 @@ def summarise(
     columns: Sequence[str],
     gold: Mapping[str, PairDataset],
 ) -> pd.DataFrame:
-    """Tabulate means and standard deviations over repetitions of the results of `tabulate`, in order
-    of first occurrence, as `KEY… measure test test_sd dev dev_sd repetitions COLUMN…`; `gold` has
-    the pairs of each task."""
+    """Tabulate means and standard deviations over repetitions of the results of `tabulate`, in
+    order of first occurrence, as `KEY… measure test test_sd dev dev_sd repetitions COLUMN…`;
+    `gold` has the pairs of each task."""
     groups = results.groupby([*keys], sort=False)
     table = groups.agg(
         test=("test", "mean"),
