@@ -16,7 +16,9 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from aragorn import __version__
 from aragorn.errors import InputError, TrainingError, UsageError
+from aragorn.storage.checkpoint_directory import read_json
 from aragorn.storage.recorded_files import RecordedFiles
 from aragorn.text.tokenisers import MaxLengths
 from aragorn_training.__main__ import main
@@ -136,12 +138,12 @@ def build(task, work):
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
-def train(recipe, work, name):
+def train(recipe, work, name, overwrite=False):
     """Train a network to the checkpoint `work / name`; its state is in work/fit/TASK."""
     recipe = replace_encoder(recipe, work)
     checkpoint = work / name
     vectors = work / get_default_folder_name(recipe.task.surface_vector_method)
-    fit(recipe.task.get_table_name(), recipe, work, vectors, checkpoint, CPU)
+    fit(recipe.task.get_table_name(), recipe, work, vectors, checkpoint, CPU, overwrite)
     return checkpoint
 
 
@@ -218,17 +220,31 @@ def test_other_and_damaged_states_are_not_continued(work, caplog):
     output = train(recipe, work, "pairs again")
     train(recipe, work, "pairs again")
     assert f"{output}: already complete, skipped" in caplog.text
-    message = "saved with another recipe, other data or another version; pass --restart"
+    file = output / "provenance.json"
+    text = file.read_text()
+    file.write_text(text.replace(__version__, "0.0.1", 1))
+    train(recipe, work, "pairs again")
+    assert read_json(file)["version"] == "0.0.1"  # complete, too
+    file.write_text(text)
+    message = "saved with another recipe, other data or another version; pass --overwrite"
     with pytest.raises(UsageError, match=message):
         train(replace(recipe, seed=1), work, "pairs again")
-    with (
-        patch("aragorn_training.fitting.fit.describe_versions", return_value="edited"),
-        pytest.raises(UsageError, match="another version"),
-    ):
+    for owner in (PairwiseSpec, recipe.network_class):
+        with patch.object(owner, "version", 99), pytest.raises(UsageError, match=message):
+            train(recipe, work, "pairs again")
+    state = work / "fit" / "pairs" / "state.pt"
+    state.write_bytes(b"garbage")
+    with pytest.raises(InputError, match=r"(?s)state.pt: damaged .* pass --overwrite"):
         train(recipe, work, "pairs again")
-    (work / "fit" / "pairs" / "state.pt").write_bytes(b"garbage")
-    with pytest.raises(InputError, match=r"(?s)state.pt: damaged .* pass --restart"):
-        train(recipe, work, "pairs again")
+    expected = read_files(output)
+    train(recipe, work, "pairs again", overwrite=True)
+    assert read_files(output) == expected
+    train(replace(recipe, seed=1), work, "pairs again", overwrite=True)
+    assert read_files(output)["model.safetensors"] != expected["model.safetensors"]
+    assert caplog.text.count("starting over") == 2
+    modified = state.stat().st_mtime_ns
+    train(replace(recipe, seed=1), work, "pairs again", overwrite=True)
+    assert state.stat().st_mtime_ns == modified  # an equal run is not overwritten
 
 
 def test_stopped_students_resume_with_the_same_bytes(work):

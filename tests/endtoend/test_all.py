@@ -19,21 +19,22 @@ from aragorn_training.__main__ import main
 from aragorn_training.commands import scheduler
 from aragorn_training.commands.all_options import Options
 from aragorn_training.commands.graph import Step, build_graph
-from aragorn_training.commands.scheduler import Records, Scheduler
+from aragorn_training.commands.scheduler import Record, Records, Scheduler
 from aragorn_training.fusion import evaluation
-from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, read_files
+from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, assert_runs, read_files
 from tests.endtoend.conftest import FORK, ForkedProcess
 from tests.unit.training.conftest import write_tagged, write_ukp, write_webis
 
 QRELS = SAMPLE.parent / "sample.qrels"
 TINY_CONFIGS = ROOT / "training" / "aragorn_training" / "configs" / "sample"
 # Replacement for Python: log the start (with GPU and flags) and the end of a step, write its
-# output, and fail for `broken`.
+# output, and fail for `broken`, or if the process may use several threads.
 JOB = """#!/bin/bash
+[ "$OMP_NUM_THREADS" = 1 ] || exit 8
 echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
 [ "$4" != broken ] || { echo "error: dead" >&2; exit 7; }
 [ "$4" != endless ] || { echo $$ > "$OUT/pid"; exec sleep 60; }
-touch "$OUT/$4"
+echo made > "$OUT/$4"
 """
 REQUIREMENTS = {
     "table": (), "start": ("table",), "network": ("start",), "broken": ("table",), "ensemble": ("network", "broken"),
@@ -62,6 +63,15 @@ def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path):
     without_data |= {"prepare tags", "prepare quality"}
     assert {name for name, step in steps.items() if "--data" in step.missing} == without_data
     assert not without_data & requirements["fusion"]
+    folders = [tmp_path / "data" / "ukp", tmp_path / "data" / "webis"]
+    for folder, name in zip(folders, ("ukp-conv-arg-rank", "webis-argquality-20"), strict=True):
+        (folder / name).mkdir(parents=True)
+    with_data = build_graph(
+        Options(input_dir=SAMPLE, work_dir=tmp_path, qrels=QRELS, data_dir=tmp_path / "data")
+    )
+    arguments = with_data["prepare quality"].arguments
+    assert arguments[:4] == ["prepare", "quality", *(f"--input={folder}" for folder in folders)]
+    assert not with_data["quality"].missing
     without_qrels = build_graph(Options(input_dir=SAMPLE, work_dir=tmp_path))
     judged = {name for name, step in without_qrels.items() if "--qrels" in step.missing}
     assert judged >= {"deepct", "dirichlet", "fusion"}
@@ -76,6 +86,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     monkeypatch.setenv("OUT", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
 
     def run_steps(steps, device="cpu", gpus=()):
         (tmp_path / "log").write_text("")
@@ -109,12 +120,18 @@ def test_steps_run_side_by_side_after_their_requirements(run, tmp_path, caplog):
     assert "ensemble: skipped, since broken failed" in caplog.text
     assert (tmp_path / "steps" / "broken.log").read_text() == "error: dead\n"
     # the others are finished
-    assert run(build_steps(tmp_path))[1] == [["begin", "broken"], ["end", "broken"]]
+    expected = [["begin", "broken", "--overwrite"], ["end", "broken"]]
+    assert run(build_steps(tmp_path))[1] == expected
     jobs = run(build_steps(tmp_path, changed="start"))[1]
-    flags = {name: flags for event, name, *flags in jobs if event == "begin"}
-    assert flags == {"broken": [], "start": ["--more", "--restart"], "network": ["--restart"]}
+    begun = {name: flags for event, name, *flags in jobs if event == "begin"}
+    # also in the next call, if the first is stopped before it discards other results
+    flags = ["--overwrite"]
+    assert begun == {"broken": flags, "start": ["--more", *flags], "network": flags}
     (tmp_path / "network").unlink()
-    assert ["begin", "network"] in run(build_steps(tmp_path, changed="start"))[1]
+    assert ["begin", "network", *flags] in run(build_steps(tmp_path, changed="start"))[1]
+    (tmp_path / "network").write_text("of another recipe")
+    assert ["begin", "network", *flags] in run(build_steps(tmp_path, changed="start"))[1]
+    assert run(build_steps(tmp_path, changed="start"))[1][0][1] == "broken"
 
 
 def test_signals_stop_the_processes_of_steps(run, tmp_path):
@@ -134,13 +151,13 @@ def test_signals_stop_the_processes_of_steps(run, tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     record = json.loads((tmp_path / "steps" / "endless.json").read_text())
     assert record["seconds"] > 0
-    assert not record["is_finished"]
+    assert record["output"] == ""
 
 
 def test_steps_that_use_the_device_share_the_gpus(run, tmp_path):
     jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
     assert [event for event, *_ in jobs] == ["begin", "end"] * 4
-    expected = {("5", "--device", "cuda")}
+    expected = {("5", "--overwrite", "--device", "cuda")}
     assert {tuple(words) for event, _, *words in jobs if event == "begin"} == expected
 
 
@@ -182,10 +199,40 @@ def test_stored_checkpoints_are_reused(tmp_path, monkeypatch, capsys):
         copy = read_files(tmp_path / "checkpoints" / name)
         assert copy == read_files(CHECKPOINT_DIR / name)
     assert not (tmp_path / "checkpoints" / "ensemble_thesis").exists()
+    assert main([*command, "--only", "ensemble_thesis", "--reuse", "--plan"]) == 0
+    assert re.search("^gru +finished", capsys.readouterr().out, re.MULTILINE)
+    # a checkpoint that was made is not replaced
+    record = tmp_path / "steps" / "gru.json"
+    record.write_text(record.read_text().replace('"is_reused":true', '"is_reused":false'))
+    assert main([*command, "--only", "ensemble_thesis", "--reuse", "--plan"]) == 0
+    output = capsys.readouterr().out
+    assert re.search("^gru +outdated", output, re.MULTILINE)
+    assert re.search("^knrm +finished", output, re.MULTILINE)
     # the tagger is stored, so that its data are not needed
     command += ["--qrels", str(QRELS), "--only", "targer_dirichlet", "--plan"]
     assert main([*command, "--reuse"]) == 0
     assert main(command) == 2
+
+
+def test_selected_checkpoints_are_copied_and_measured(tmp_path, monkeypatch):
+    def make(scheduler, names):
+        records = scheduler.records
+        for name in names:
+            if name == "ensemble_thesis":
+                shutil.copytree(CHECKPOINT_DIR / name, checkpoints / name)
+                records.write(name, Record(records.keys[name], "cpu", 12.4, output="made"))
+        return []
+
+    monkeypatch.setattr(Scheduler, "run", make)
+    checkpoints = tmp_path / "work" / "checkpoints"
+    seconds = tmp_path / "work" / "results" / "step_seconds.csv"
+    seconds.parent.mkdir(parents=True)
+    seconds.write_text("step,device,seconds\nsnrm,cuda,497\nensemble_thesis,cpu,99\n")
+    command = argv("all -i", SAMPLE, "--work-dir", tmp_path / "work", "--device cpu --reuse")
+    assert_runs(main, *command, "--only ensemble_thesis --output", tmp_path / "copies")
+    assert [path.name for path in (tmp_path / "copies").iterdir()] == ["ensemble_thesis"]
+    expected = "step,device,seconds\nensemble_thesis,cpu,12\nsnrm,cuda,497\n"
+    assert seconds.read_text() == expected
 
 
 @pytest.fixture
@@ -208,7 +255,7 @@ def tiny_configs(tmp_path):
 @pytest.mark.slow
 def test_all_checkpoints_are_made_from_the_sample(tiny_configs, tmp_path, monkeypatch, capsys):
     write_ukp(tmp_path / "data" / "quality", debates=5)
-    write_webis(tmp_path / "data" / "quality")
+    write_webis(tmp_path / "data" / "webis")
     write_tagged(tmp_path / "data" / "tags")
     monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
     monkeypatch.setattr(evaluation, "N_REPETITIONS", 2)

@@ -17,7 +17,13 @@ from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.systems.catalogue import SYSTEMS
 from aragorn_training.report.published import RESULTS, load_published_numbers
-from aragorn_training.report.sections import SECTIONS, update_readmes
+from aragorn_training.report.sections import (
+    PUBLISHED_ROWS,
+    SECTIONS,
+    format_candidates_table,
+    format_trials_table,
+    update_readmes,
+)
 from tests.conftest import ROOT, SAMPLE, build_python_path, run_process
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
@@ -130,6 +136,46 @@ def test_generated_sections_are_up_to_date(tmp_path):
         path: (tmp_path / path).read_text(encoding="utf-8") for path, _ in SECTIONS.values()
     }
     assert contents == {path: read(path) for path, _ in SECTIONS.values()}
+
+
+def test_trials_with_other_negatives_are_kept_apart(tmp_path):
+    for file in RESULTS.glob("trials_*.csv"):
+        shutil.copy(file, tmp_path)
+    table = format_trials_table(tmp_path)
+    seeds = pd.read_csv(RESULTS / "trials_cedr_knrm.csv").query("trial == 'cedr_knrm'")
+    seeds = seeds.assign(trial="knrm", network="knrm", pool="collection", rule="random")
+    seeds.to_csv(tmp_path / "trials_seeds.csv", index=False)
+    means = pd.read_csv(RESULTS / "trials_means.csv").query("run == 'knrm'").assign(mean=0.25)
+    parts = [means, means.assign(run="knrm-seed1", mean=0.5)]
+    pd.concat(parts).to_csv(tmp_path / "trials_seeds_means.csv", index=False)
+    first, second = format_trials_table(tmp_path).split("\n\n")
+    assert first + "\n" == table
+    header, _, row = second.splitlines()
+    measure = "MAP@20, random ones of the collection"
+    start = f"| trial | seeds | {measure} | MAP@20, Entezari 2020 |"
+    assert header.startswith(start)
+    deviation = "0.375 ± 0.177"
+    assert row == f"| `knrm` | 3 | 0.905 ± 0.003 | 0.726 | {deviation} | {deviation} |"
+
+
+def test_negatives_are_those_of_the_checkpoints(tmp_path):
+    start = "The shipped checkpoints were selected with "
+    for name in PUBLISHED_ROWS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text("{}")
+    sentence = "the least similar of the split; their `metrics.json` names neither pool nor rule."
+    assert f"\n{start}{sentence} The" in format_candidates_table(checkpoints=tmp_path)
+    for name in list(PUBLISHED_ROWS)[1:]:
+        (tmp_path / name / "metrics.json").write_text('{"pool": "collection", "rule": "random"}')
+    text = format_candidates_table(checkpoints=tmp_path)
+    kinds = (
+        "the least similar of the split (`gru`) and random ones of the collection (`drmm`, `knrm`,"
+    )
+    assert f"{start}{kinds}" in text
+    assert "; of `gru`, the `metrics.json` names neither pool nor rule. The" in text
+    (tmp_path / "gru" / "metrics.json").write_text('{"pool": "collection", "rule": "random"}')
+    text = format_candidates_table(checkpoints=tmp_path)
+    assert f"\n{start}random ones of the collection. The BERT" in text
 
 
 def test_table_of_benchmarks_matches_their_results(tmp_path):

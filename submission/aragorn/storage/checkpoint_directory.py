@@ -49,7 +49,10 @@ class TrainingData(msgspec.Struct):
 
 
 class Provenance(msgspec.Struct):
-    """Entries that every provenance.json has; networks and fusions add further entries."""
+    """Entries that every provenance.json has; networks and fusions add further entries.
+
+    The entry `version`, of the package that wrote the checkpoint, is missing in older checkpoints.
+    """
 
     files: dict[str, str]  # SHA-256 by file name
     training_data: TrainingData = msgspec.field(default_factory=TrainingData)
@@ -64,7 +67,8 @@ def write_with_provenance(
     with replace_directory(directory) as temporary:
         for name, content in contents.items():
             (temporary / name).write_bytes(content)
-        (temporary / PROVENANCE).write_bytes(encode_json({**provenance, "files": hashes}))
+        entries = {"version": __version__, **provenance, "files": hashes}
+        (temporary / PROVENANCE).write_bytes(encode_json(entries))
 
 
 def require_replaceable(directory: Path) -> None:

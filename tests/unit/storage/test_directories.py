@@ -13,10 +13,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from aragorn import __version__
 from aragorn.cache import open_cache
 from aragorn.errors import CheckpointError, OutputError
 from aragorn.storage import atomic_files
-from aragorn.storage.checkpoint_directory import verify_files, write_with_provenance
+from aragorn.storage.checkpoint_directory import read_json, verify_files, write_with_provenance
 from aragorn.storage.locks import lock_directory
 from aragorn.storage.recorded_files import MANIFEST, RecordedFiles, open_run_directory
 from tests.conftest import ROOT, run_process
@@ -183,6 +184,11 @@ def directory(tmp_path):
 def read_verified_content(directory):
     verify_files(directory, ("a",))
     return (directory / "a").read_bytes()
+
+
+def test_provenance_names_the_version(directory):
+    provenance = read_json(directory / "provenance.json")
+    assert (provenance["version"], provenance["made"]) == (__version__, "here")
 
 
 def test_directory_always_exists_during_rewrite(directory):

@@ -25,6 +25,7 @@ from aragorn.storage.checkpoint_directory import (
 from aragorn.threads import count_cpu_cores
 from aragorn_training.commands.all_options import Options
 from aragorn_training.data.distant_supervision import read_candidate_settings
+from aragorn_training.evaluation.tables import read_previous_rows, write_csv
 from aragorn_training.formatting import CROSS_VALIDATED, DASH
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ def make_all(options: Options) -> None:
         Scheduler,
         format_plan,
         list_gpus,
+        list_made_checkpoints,
     )
 
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
     create_directory(options.work_dir)
-    steps = build_graph(options)
+    steps = build_graph(options, list_made_checkpoints(options.work_dir))
     device = choose_device(options.device)
     selection = select_steps(steps, options.only)
     selected_steps = {name: steps[name] for name in selection}
@@ -63,7 +65,7 @@ def make_all(options: Options) -> None:
     outputs = {
         name: options.output / name
         for name in list_system_checkpoints()
-        if options.output and name in selection
+        if options.output and name in (options.only or selection)
     }
     for output in outputs.values():
         require_replaceable(output)
@@ -77,6 +79,7 @@ def make_all(options: Options) -> None:
         for name, step in selected_steps.items()
         if step.output.parent.parent == checkpoints and name not in failed
     ]
+    write_step_seconds(options.work_dir / "results" / "step_seconds.csv", selected_steps, records)
     seconds = {name: record.seconds for name in finished if (record := records.read(name))}
     table = compare_checkpoints(seconds, checkpoints, options.checkpoint_dir)
     if finished:
@@ -105,7 +108,23 @@ def _reuse_stored(
     for name, step in steps.items():
         if step.stored and records.get_state(name) == REUSED:
             _copy_checkpoint(step.stored, checkpoints / name)
-            records.write(name, Record(records.keys[name], device, is_finished=True))
+            output = step.hash_output()
+            records.write(name, Record(records.keys[name], device, output=output, is_reused=True))
+
+
+def write_step_seconds(file: Path, steps: Mapping[str, Step], records: Records) -> None:
+    """Write the seconds that finished steps took as `step device seconds`; rows of other steps or
+    devices stay in the file."""
+    rows = [
+        (name, record.device if step.uses_device else "cpu", f"{record.seconds:.0f}")
+        for name, step in steps.items()
+        if (record := records.read(name)) and record.output and not record.is_reused
+    ]
+    table = pd.DataFrame(rows, columns=["step", "device", "seconds"])
+    table = pd.concat([read_previous_rows(file, "step"), table])
+    table = table.drop_duplicates(["step", "device"], keep="last")
+    create_directory(file.parent)
+    write_csv(file, table.sort_values("device", kind="stable"), 0)
 
 
 def _copy_checkpoint(source: Path, target: Path) -> None:

@@ -47,8 +47,8 @@ class Options(DeviceOptions, WorkOptions):
     )
     reuse: bool = option(
         False,
-        help="take the checkpoints that those of --only require from --checkpoints "
-        "instead of making them",
+        help="take the checkpoints that those of --only require, and that WORK_DIR does not have, "
+        "from --checkpoints instead of making them",
     )
     recipes_dir: Path | None = option(
         None,
@@ -57,7 +57,7 @@ class Options(DeviceOptions, WorkOptions):
         "training/aragorn_training/configs by name",
     )
     output: Path | None = output_option(
-        "directory to which the checkpoints are copied at the end "
+        "directory to which the checkpoints, or those of --only, are copied at the end "
         "(default: they stay in WORK_DIR/checkpoints)"
     )
     processes: int | None = option(

@@ -35,7 +35,11 @@ class FitOptions(DeviceOptions, WorkOptions):
     output: Path | None = output_option(
         "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)"
     )
-    restart: bool = option(False, help="discard an interrupted run and start again")
+    overwrite: bool = option(
+        False,
+        help="start over if an interrupted run had another recipe, data or version, "
+        "or its state is damaged",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ def fit_recipe(options: FitOptions) -> None:
         join_process_group(device) as process,
         nullcontext() if process.rank else lock_run(name, options.work_dir),
     ):
-        fit(name, recipe, options.work_dir, vectors, output, device, options.restart, process)
+        fit(name, recipe, options.work_dir, vectors, output, device, options.overwrite, process)
 
 
 def tune(options: TuneOptions) -> None:

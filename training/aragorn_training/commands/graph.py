@@ -1,7 +1,7 @@
 """Define the graph of all steps from a corpus to the checkpoints of all systems."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -16,6 +16,7 @@ from aragorn.systems.catalogue import ENSEMBLES, FUSION_CANDIDATES, QUALITY_RERA
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.commands.all_options import Options
+from aragorn_training.data import quality
 from aragorn_training.data.datasets import webis_argquality
 from aragorn_training.data.word_vectors import get_default_folder_name
 from aragorn_training.data.work_directory import hash_json
@@ -36,8 +37,9 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
     "fuse": "aragorn_training.fusion.learned",
     **{f"fuse {name}": "aragorn_training.fusion.ensemble" for name in ENSEMBLES},
 }
-# that discard results of other inputs, settings or code, by verb
-RESTART_FLAGS = {"prepare": ["--overwrite"], "fit": ["--restart"]}
+# verbs with --overwrite, which discards what other inputs, settings or versions left, and nothing
+# else
+OVERWRITING = ("prepare", "fit")
 # output of `prepare KIND` in the working directory, if not KIND
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
 
@@ -63,7 +65,16 @@ class Step:
     def arguments(self) -> list[str]:
         """Arguments of `aragorn-training`."""
         parts = [part if isinstance(part, tuple) else (part,) for part in self.command]
-        return ["".join(map(str, part)) for part in parts] + [*self.directories]
+        flags = ["--overwrite"] if self.command[0] in OVERWRITING else []
+        return ["".join(map(str, part)) for part in parts] + [*self.directories, *flags]
+
+    def hash_output(self) -> str:
+        """Hash provenance.json or the manifests, which name the contents of the output; "" if it
+        does not exist."""
+        files = sorted(self.output.glob("*.json")) if self.output.is_dir() else [self.output]
+        if not self.output.exists():
+            return ""
+        return hash_json([[file.name, sha256_file(file)] for file in files])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
         """Hash what decides the output: settings, inputs, versions and keys of required steps."""
@@ -86,10 +97,10 @@ def _hash_path(path: Path) -> object:
     return [[file.name, sha256_file(file)] for file in files if file.is_file()]
 
 
-def build_graph(options: Options) -> dict[str, Step]:
+def build_graph(options: Options, made: Collection[str] = ()) -> dict[str, Step]:
     """Build all steps by name, each after its requirements; a step whose input is not given, or
-    that requires such a step, is `missing` it."""
-    graph = _Graph(options)
+    that requires such a step, is `missing` it. The checkpoints `made` earlier are not reused."""
+    graph = _Graph(options, made)
     for name in list_system_checkpoints():
         graph.add(name)
     return graph.steps
@@ -128,16 +139,17 @@ def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
 class _Graph:
     """Steps that are added after the steps that they require."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, made: Collection[str]) -> None:
         self.steps: dict[str, Step] = {}
         self._options = options
+        self._not_reused = {*options.only, *made}
         self._corpus: tuple[Argument, ...] = ("-i", options.input_dir)
         self._missing_qrels = [] if options.qrels else ["--qrels"]
         self._add_data("pairs", self._corpus)
 
     def _find_stored(self, name: str) -> Path | None:
         """Return the stored checkpoint to be copied instead of making it, if there is one."""
-        if not self._options.reuse or name in self._options.only:
+        if not self._options.reuse or name in self._not_reused:
             return None
         checkpoint = self._options.checkpoint_dir / name
         return checkpoint if (checkpoint / METRICS).is_file() else None
@@ -258,8 +270,11 @@ class _Graph:
 
     def _add_published(self, kind: str, names: Sequence[str]) -> str:
         folder, missing = self._find_published(names)
-        if folder:
-            return self._add_data(kind, ("-i", folder))
+        folders = [folder]
+        if kind == "quality":  # each data set may be in another directory
+            folders = [self._find_published([name])[0] for name in quality.FOLDERS.values()]
+        if arguments := [("--input=", folder) for folder in dict.fromkeys(folders) if folder]:
+            return self._add_data(kind, (*arguments,))
         return self._add_data(kind, (), missing=tuple(missing))
 
     def _add_data(

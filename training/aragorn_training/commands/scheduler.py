@@ -18,7 +18,7 @@ from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
-from aragorn_training.commands.graph import RESTART_FLAGS, Step
+from aragorn_training.commands.graph import Step, list_system_checkpoints
 from aragorn_training.report.published import PACKAGE_DIR, STEP_SECONDS
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,8 @@ class Record(msgspec.Struct):
     key: str  # see `Step.compute_key`
     device: str
     seconds: float = 0.0  # of all processes of the step
-    is_finished: bool = False
+    output: str = ""  # of a finished step, see `Step.hash_output`
+    is_reused: bool = False
 
 
 class Records:
@@ -72,13 +73,14 @@ class Records:
         REUSED, i.e. its stored checkpoint is still to be copied."""
         record = self.read(name)
         step = self._steps[name]
-        if record and record.key == self.keys[name] and record.is_finished and step.output.exists():
+        is_current = record is not None and record.key == self.keys[name]
+        if record and is_current and record.output and record.output == step.hash_output():
             return FINISHED
         if step.stored:
             return REUSED
         if record is None:
             return NEW
-        return STARTED if record.key == self.keys[name] else OUTDATED
+        return STARTED if is_current else OUTDATED
 
 
 @dataclass
@@ -123,10 +125,9 @@ class Scheduler:
         step = self.steps[name]
         state = self.records.get_state(name)
         record = self.records.read(name)
-        flags = RESTART_FLAGS.get(str(step.command[0]), []) if state == OUTDATED else []
-        flags = [*flags, *(["--device", self.device] if step.uses_device else [])]
+        flags = ["--device", self.device] if step.uses_device else []
         gpu = self.gpus.pop() if step.uses_device and self.gpus else ""
-        environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONPATH": PYTHONPATH}
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": PYTHONPATH}
         environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
         seconds = record.seconds if record and state == STARTED else 0.0
         self.records.write(name, Record(self.records.keys[name], self.device, seconds))
@@ -153,7 +154,7 @@ class Scheduler:
     def _record(self, name: str, start: float, is_finished: bool) -> None:
         record = self.records.read(name) or Record(self.records.keys[name], self.device)
         record.seconds = round(record.seconds + time.monotonic() - start, 1)
-        record.is_finished = is_finished
+        record.output = self.steps[name].hash_output() if is_finished else ""
         self.records.write(name, record)
 
     def _terminate(self) -> None:
@@ -162,6 +163,17 @@ class Scheduler:
             self._record(name, start, is_finished=False)
         for process, *_ in self._running.values():
             process.wait()
+
+
+def list_made_checkpoints(work_dir: Path) -> list[str]:
+    """Return the names of the checkpoints that steps have made, not copied, in `work_dir`."""
+    records = Records({}, work_dir)
+    by_name = {name: records.read(name) for name in list_system_checkpoints()}
+    return [
+        name
+        for name, record in by_name.items()
+        if record and record.output and not record.is_reused
+    ]
 
 
 def format_plan(
@@ -196,7 +208,7 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
     seconds = dict(zip(rows["step"], rows["seconds"].astype(float), strict=True))
     for name in names:
         record = records.read(name)
-        if record and record.is_finished and record.device == device:
+        if record and record.output and record.device == device:
             seconds[name] = record.seconds
     return {name: seconds.get(name, 0.0) for name in names}
 

@@ -51,31 +51,37 @@ CREDITS = {  # training sets only
 class Options(PrepareOptions):
     """Options of `prepare quality`."""
 
-    input_dir: Path = input_option(
+    inputs: tuple[Path, ...] = input_option(
         "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, "
-        "webis-argquality-20/, as published"
+        "webis-argquality-20/, as published; repeatable"
     )
 
 
 def prepare_quality(options: Options) -> None:
     """Build tables of the argument-quality data sets (UKP, IBM, Webis).
 
-    One table, with a manifest of its source files, per data set that has a folder. The table of
+    One table, with a manifest of its source files, per data set that has a folder, in the first
+    directory that has it. The table of
     Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
     """
-    directory = options.input_dir
-    missing_folders = [folder for folder in FOLDERS.values() if not (directory / folder).is_dir()]
-    if len(missing_folders) == len(FOLDERS):
+    directories = {
+        name: directory
+        for name, folder in FOLDERS.items()
+        for directory in reversed(options.inputs)
+        if (directory / folder).is_dir()
+    }
+    names = ", ".join(map(str, options.inputs))
+    missing_folders = [folder for name, folder in FOLDERS.items() if name not in directories]
+    if not directories:
         folders = f"({' or '.join(missing_folders)})"
-        raise InputError(f"{directory}: no data set; download one into its folder {folders}")
+        raise InputError(f"{names}: no data set; download one into its folder {folders}")
     if missing_folders:
         message = "%s: skipping data sets whose folders are missing: %s"
-        log.info(message, directory, ", ".join(missing_folders))
+        log.info(message, names, ", ".join(missing_folders))
     # all are hashed first, to fail before a table is written
     inputs = {
         name: hash_input_files(LIST_DATASETS.get(name, webis_argquality).list_files(directory))
-        for name, folder in FOLDERS.items()
-        if folder not in missing_folders
+        for name, directory in directories.items()
     }
     versions = describe_versions(sys.modules[__name__])
     folder = options.work_dir / "quality"
@@ -85,7 +91,7 @@ def prepare_quality(options: Options) -> None:
             file = get_table_path(options.work_dir, name)
             manifest = file.with_suffix(".json").name
             tables = RecordedFiles(folder, cache_key, options.overwrite, manifest, [file.name])
-            tables.build([file.name], partial(_write_table, name, directory))
+            tables.build([file.name], partial(_write_table, name, directories[name]))
 
 
 def _write_table(name: str, directory: Path, file: Path) -> None:

@@ -45,7 +45,7 @@ from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from aragorn_training.fitting.initialisation import build_network, check_inputs
 from aragorn_training.fitting.recipe import Recipe
 from aragorn_training.fitting.task import Task, TrainableNetwork
-from aragorn_training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, train
+from aragorn_training.fitting.training_loop import Schedule, TrainingState, train
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +61,21 @@ def fit(
     vectors_dir: Path,
     checkpoint_dir: Path,
     device: str,
-    restart: bool = False,
+    overwrite: bool = False,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> None:
     """Train a network from a recipe; write its checkpoint to `checkpoint_dir` at the end, and
     state, log, learning curve and best network to `work_dir`/fit/`name`.
 
-    A stopped run resumes after its last validation, unless `restart` discards its state; its
-    checkpoint has the same bytes as without interruption. Rank 0 of `processes` validates and
-    writes.
+    A stopped run resumes after its last validation; its checkpoint has the same bytes as without
+    interruption. With `overwrite`, a run that cannot be resumed starts over. Rank 0 of `processes`
+    validates and writes.
 
     Raises:
         InputError: If data are not prepared.
         UsageError: If the vectors do not fit the network, training.epochs does not fit its frozen
-            layers, an earlier run used another recipe, data or code, or the task cannot be trained
-            in several processes.
+            layers, an earlier run used another recipe, data or version and `overwrite` is false, or
+            the task cannot be trained in several processes.
         TrainingError: If the loss is not finite, or all validation inputs have the same score.
         OutputError: If the checkpoint cannot be written; the previous one remains.
     """
@@ -93,7 +93,7 @@ def fit(
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
     if trainee.check_trainable(recipe.training.epochs) and not recipe.task.is_trained_externally:
-        return _train(run, work_dir / "fit" / name, device, restart, processes)
+        return _train(run, work_dir / "fit" / name, device, overwrite, processes)
     if processes.world_size > 1:
         raise UsageError(
             f"{name}: this recipe cannot be trained in several processes; run `fit` without "
@@ -116,13 +116,16 @@ class _Run:
     checkpoint_dir: Path
 
     def is_up_to_date(self) -> bool:
-        """Return whether the checkpoint is undamaged and was built from exactly this provenance."""
+        """Return whether the checkpoint is undamaged and was built from exactly this provenance, by
+        any version of the package."""
         try:
             files = verify_files(self.checkpoint_dir, (METRICS,))
         except CheckpointError:
             return False
         expected_provenance = json.loads(encode_json({**self.provenance, "files": files}))
-        return bool(read_json(self.checkpoint_dir / PROVENANCE) == expected_provenance)
+        provenance: dict[str, Any] = read_json(self.checkpoint_dir / PROVENANCE)
+        provenance.pop("version", None)
+        return bool(provenance == expected_provenance)
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a network's checkpoint, with `metrics` and a model card, to a directory."""
@@ -166,23 +169,21 @@ class _Run:
         log.info("%s: %s (%s)%s", self.checkpoint_dir, values, items, comparison)
 
 
-def _train(run: _Run, run_dir: Path, device: str, restart: bool, processes: ProcessGroup) -> None:
+def _train(run: _Run, run_dir: Path, device: str, overwrite: bool, processes: ProcessGroup) -> None:
     """Start or resume a training run and write the selected network; skip a complete run."""
     network = run.trainee.network
     recipe = run.recipe
     curve = recipe.task.curve
     rates = (recipe.training.learning_rate, recipe.encoder.learning_rate)
     optimiser = run.trainee.build_optimiser(*rates)
-    versions = describe_versions(training_loop, type(run.task), type(network))
+    versions = describe_versions(training_loop, type(recipe.task), type(network))
     state = TrainingState(hash_json([run.provenance, run.task.file_hashes, versions]))
     is_main_process = processes.rank == 0
     if is_main_process:
         create_directory(run_dir)
         recover_directory(run_dir / BEST_DIR)
-        if restart:
-            (run_dir / STATE_FILE).unlink(missing_ok=True)
     processes.barrier()  # other ranks read these files
-    saved_state = state.load(run_dir)
+    saved_state = state.load(run_dir, overwrite)
     schedule = Schedule(recipe, run.task.train_size)
     if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_up_to_date():
         log.info("%s: already complete, skipped", run.checkpoint_dir)

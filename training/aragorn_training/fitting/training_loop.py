@@ -111,12 +111,26 @@ class TrainingState:
         )
         replace_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
-    def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state for `restore`; None if there is none. Raises InputError if it is
-        damaged, UsageError if it was saved with other settings, data or code."""
+    def load(self, run_dir: Path, overwrite: bool = False) -> dict[str, Any] | None:
+        """Load the saved state for `restore`; None if there is none, or if `overwrite` and it
+        cannot be resumed.
+
+        Raises:
+            InputError: If it is damaged.
+            UsageError: If it was saved with another recipe, data or version.
+        """
         path = run_dir / STATE_FILE
         if not path.exists():
             return None
+        try:
+            return self._load(path)
+        except (InputError, UsageError) as error:
+            if not overwrite:
+                raise type(error)(f"{error}; pass --overwrite to start over") from None
+            log.warning("%s; starting over", error)
+            return None
+
+    def _load(self, path: Path) -> dict[str, Any]:
         try:
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             state = TrainingState(**content["state"])
@@ -131,12 +145,9 @@ class TrainingState:
             EOFError,
             pickle.UnpicklingError,
         ) as error:
-            raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
+            raise InputError(f"{path}: damaged ({error})") from None
         if state.fingerprint != self.fingerprint:
-            raise UsageError(
-                f"{path}: saved with another recipe, other data or another version; pass --restart "
-                "to discard it"
-            )
+            raise UsageError(f"{path}: saved with another recipe, other data or another version")
         return content
 
     def restore(

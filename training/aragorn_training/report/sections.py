@@ -13,7 +13,9 @@ from aragorn.errors import InputError
 from aragorn.paths import CHECKPOINT_DIR, PROJECT_DIR
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
+from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import SYSTEMS
+from aragorn_training.data.distant_supervision import UNRECORDED
 from aragorn_training.evaluation.evaluate import (
     COMPACT_MEASURES,
     HEADLINE_MEASURES,
@@ -43,6 +45,7 @@ NEURAL_FAMILIES = ("neural re-ranker", "neural, first stage", "dense")
 WINNER = "ElrondKRun"  # official run of Touché 2021 with the highest official nDCG@5
 MAP = "MAP@20"
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
+SEEDS_PLAN = "seeds"  # whose results may be missing
 PUBLISHED_ROWS = {  # network → row of table 4.2 of Entezari 2020
     "gru": "GRU",
     "drmm": "DRMM",
@@ -58,7 +61,7 @@ CANDIDATES = {  # heading → pool and rule of the negatives
     "collection, least similar": ("collection", "least_similar"),
     "split, least similar": ("split", "least_similar"),
 }
-UNRECORDED_CANDIDATES = CANDIDATES["split, least similar"]  # of the shipped checkpoints
+SPLIT_CANDIDATES = CANDIDATES["split, least similar"]
 BERT_RERANKERS = ("vanilla_bert", "cedr_drmm", "cedr_knrm")
 DEEPCT_MEASURES = ("R²", "MAP")
 DEEPCT_BASELINES = ("linear in IDF", "best constant")
@@ -378,24 +381,70 @@ def format_step_seconds(results: Path = RESULTS) -> str:
 
 
 def format_trials_table(results: Path = RESULTS) -> str:
-    """Format validation and test results of the ranking trials, and those of Entezari 2020."""
-    means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")
+    """Format validation and test results of the ranking trials, and those of Entezari 2020: a
+    table per pool and rule of the negatives that select the checkpoint."""
     published = load_published_numbers("entezari_2020", "Table 4.2")
-    rows = []
-    for plan in RANKING_PLANS:
+    has_seeds = (results / f"trials_{SEEDS_PLAN}.csv").exists()
+    tables: dict[tuple[str, str], list[list[str]]] = {}
+    for plan in (*RANKING_PLANS, SEEDS_PLAN) if has_seeds else RANKING_PLANS:
+        test_results = _read_test_results(results, plan)
         table = _read(results / f"trials_{plan}.csv")
         selected = table[(table["row"] == SELECTED) & (table["measure"] == MAP)]
-        for (trial, network), values in selected.groupby(["trial", "network"], sort=False):
+        keys = ["pool", "rule", "trial", "network"]
+        for (pool, rule, trial, network), values in selected.groupby(keys, sort=False):
             n_seeds = str(values["seed"].nunique())
             score = _format_deviation(values["value"].mean() / 100, values["value"].std() / 100, 3)
-            touche = [format_value(means[name].get(trial)) for name in HEADLINE_MEASURES[:2]]
+            touche = [test_results.get((trial, name), DASH) for name in HEADLINE_MEASURES[:2]]
             theirs = float(published[PUBLISHED_ROWS[str(network)], MAP]) / 100
-            rows.append([f"`{trial}`", n_seeds, score, f"{theirs:.3f}", *touche])
-    header = ["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *HEADLINE_MEASURES[:2]]
-    return _format_table(header, rows)
+            row = [f"`{trial}`", n_seeds, score, f"{theirs:.3f}", *touche]
+            tables.setdefault((str(pool), str(rule)), []).append(row)
+    texts = []
+    for candidates, rows in tables.items():
+        kind = "" if candidates == SPLIT_CANDIDATES else f", {_describe_candidates(*candidates)}"
+        columns = ["trial", "seeds", f"{MAP}{kind}", f"{MAP}, Entezari 2020"]
+        texts.append(_format_table([*columns, *HEADLINE_MEASURES[:2]], rows))
+    return "\n".join(texts)
 
 
-def format_candidates_table(results: Path = RESULTS) -> str:
+def _read_test_results(results: Path, plan: str) -> dict[Hashable, str]:
+    """Read the means of a plan's runs, NAME and NAME-seedN, as texts by trial and measure; those of
+    SEEDS_PLAN, whose trials have names of others, are in a file of their own, if any."""
+    file = results / (f"trials_{plan}_means.csv" if plan == SEEDS_PLAN else "trials_means.csv")
+    if plan == SEEDS_PLAN and not file.exists():
+        return {}
+    table = _read(file)
+    trials = table["run"].str.replace(r"-seed\d+$", "", regex=True)
+    means = table.groupby([trials, "measure"])["mean"].agg(["mean", "std"])
+    return {key: _format_deviation(mean, std, 3) for key, mean, std in means.itertuples()}
+
+
+def _describe_candidates(pool: str, rule: str) -> str:
+    """Format the negatives of validation, e.g. "the least similar of the split"."""
+    return f"{'random ones' if rule == 'random' else 'the least similar'} of the {pool}"
+
+
+def _describe_selection(checkpoints: Path) -> str:
+    """Format the negatives with which the stored networks were selected, in a sentence."""
+    by_candidates: dict[tuple[str, str], list[str]] = {}
+    unrecorded = []
+    for name in PUBLISHED_ROWS:
+        metrics = read_json(checkpoints / name / METRICS)
+        unrecorded += [] if "pool" in metrics else [f"`{name}`"]
+        candidates = (metrics.get("pool", UNRECORDED.pool), metrics.get("rule", UNRECORDED.rule))
+        by_candidates.setdefault(candidates, []).append(f"`{name}`")
+    kinds = [
+        _describe_candidates(*candidates)
+        + (f" ({', '.join(names)})" if len(by_candidates) > 1 else "")
+        for candidates, names in by_candidates.items()
+    ]
+    owner = (
+        "their" if len(unrecorded) == len(PUBLISHED_ROWS) else f"of {', '.join(unrecorded)}, the"
+    )
+    note = f"; {owner} `metrics.json` names neither pool nor rule" if unrecorded else ""
+    return f"The shipped checkpoints were selected with {' and '.join(kinds)}{note}."
+
+
+def format_candidates_table(results: Path = RESULTS, checkpoints: Path = CHECKPOINT_DIR) -> str:
     """Format MAP@20 of each scorer with three kinds of negatives, and that of Entezari 2020, with
     findings in sentences."""
     table = _read(results / "candidates.csv")
@@ -422,11 +471,10 @@ def format_candidates_table(results: Path = RESULTS) -> str:
         for _, rows in draws.groupby("sample_factor")
     ]
     networks = ", ".join(f"`{name}`" for name in BERT_RERANKERS)
-    count = values.loc["-times used as a training negative", UNRECORDED_CANDIDATES]
+    count = values.loc["-times used as a training negative", SPLIT_CANDIDATES]
     return (
         f"{_format_table(['MAP@20 (%)', *CANDIDATES, 'Entezari 2020'], rows)}\n"
-        "The shipped checkpoints were selected with the least similar of the split; their "
-        "`metrics.json` names neither pool nor rule. The BERT re-rankers are below the cosine of "
+        f"{_describe_selection(checkpoints)} The BERT re-rankers are below the cosine of "
         f"their encoder before fine-tuning ({networks}, encoder: {below}); with the published "
         f"epochs and rates and no frozen block, on a GPU, they have {published_rates.min():.2f} to "
         f"{published_rates.max():.2f} with the least similar of the split.\n\n"

@@ -104,7 +104,7 @@ class StudentTraining:
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }
-        versions = describe_versions(tokenisers, sys.modules[__name__])
+        versions = describe_versions(tokenisers, sys.modules[__name__], type(recipe.task))
         # hash of settings, data, encoders and versions
         self.cache_key = hash_json([settings, pretrained.sha256, versions, device, table_hashes])
         self._cache = Parts(work_dir / "students" / self.cache_key)

@@ -27,7 +27,17 @@ log = logging.getLogger(__name__)
 FILE = "trials_{options.plan}.csv"
 FIRST_COLUMNS = ("trial", "seed", "network")
 DIGITS = 6
-COLUMNS = ["trial", "seed", "network", "row", "step", "epoch", "loss", "measure", "value"]
+COLUMNS = [
+    *FIRST_COLUMNS,
+    "pool",  # of the candidates of validation; empty without candidates
+    "rule",
+    "row",
+    "step",
+    "epoch",
+    "loss",
+    "measure",
+    "value",
+]
 # values of `row`; those of baselines are their names
 CURVE = "curve"
 SELECTED = "selected"
@@ -141,7 +151,7 @@ def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
     parts = [(CURVE, log_row, log_row) for log_row in curve]
     parts.append((SELECTED, selected_row, metrics["validation"]))
     parts += [(name, {}, values) for name, values in baselines.items()]
-    names = (trial.name, trial.recipe.seed, network)
+    names = (trial.name, trial.recipe.seed, network, metrics.get("pool"), metrics.get("rule"))
     return [
         (*names, kind, *map(position.get, POSITION), measure, value)
         for kind, position, values in parts

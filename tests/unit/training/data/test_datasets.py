@@ -157,6 +157,10 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path, capsys):
     assert f"{IBM.folder}: no .tsv files" in capsys.readouterr().err
     (data / IBM.folder).rmdir()
     write_quality(data)
+    # found in the other directory
+    (tmp_path / "other").mkdir()
+    (data / webis_argquality.FOLDER).rename(tmp_path / "other" / webis_argquality.FOLDER)
+    command += ["-i", str(tmp_path / "other")]
     assert main(command) == 0
     expected = {file.name: sha256_file(file) for file in UKP.list_files(data)}
     assert quality.load_source_hashes(work, "ukp") == expected

@@ -232,7 +232,7 @@ def test_validator_metrics_match_brute_force_and_fit(prepared_work_dir, train, e
     assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
 
 
-def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
+def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder, monkeypatch):
     recipe = load_recipe(recipe_file)
     teacher = str(other_encoder)
     experiment = build_experiment(work_dir, recipe)
@@ -254,8 +254,9 @@ def test_teacher_labels_the_silver_pairs(work_dir, recipe_file, other_encoder):
     )
     changes = [{"gold_arguments": 21}, {"bm25_depth": 4}, {"max_silver_pairs": 31}]
     changed = [build_experiment(work_dir, recipe, **change) for change in changes]
-    experiments = [experiment, fine_tuned, zero_shot, *changed]
-    assert len({part.cache_key for part in experiments}) == 6
+    monkeypatch.setattr(type(recipe.task), "version", 99)
+    experiments = [experiment, fine_tuned, zero_shot, *changed, build_experiment(work_dir, recipe)]
+    assert len({part.cache_key for part in experiments}) == 7
 
 
 def test_fit_saves_the_student_as_a_checkpoint(work_dir, recipe_file, tmp_path):

@@ -55,7 +55,7 @@ def test_split_folds_depends_on_seed_and_rejects_few_names():
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
     work = tmp_path_factory.mktemp("quality")
-    prepare_quality(QualityOptions(input_dir=write_quality(work / "data"), work_dir=work))
+    prepare_quality(QualityOptions(inputs=(write_quality(work / "data"),), work_dir=work))
     return {name: load_table(work, name) for name in FOLDERS}
 
 

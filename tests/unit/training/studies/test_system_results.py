@@ -60,7 +60,7 @@ def test_tuning_does_not_depend_on_held_out_judgments(
 ):
     retrieval = make_retrieval(judged_input, checkpoints=all_checkpoints_dir)
     work_dir = tmp_path / "prepared"
-    prepare_quality(QualityOptions(input_dir=write_quality(tmp_path / "data"), work_dir=work_dir))
+    prepare_quality(QualityOptions(inputs=(write_quality(tmp_path / "data"),), work_dir=work_dir))
     shutil.copytree(work_dir / "quality", retrieval.session.cache.path / "quality")
     qrels = judge(retrieval, 1)
     topics = sorted(qrels["qid"].unique())

@@ -65,6 +65,7 @@ def test_study_tabulates_curves_and_resumes(plan, work_dir, tmp_path, monkeypatc
     table = pd.read_csv(output)
     assert table.columns.tolist() == COLUMNS
     assert table["trial"].unique().tolist() == ["knrm", "knrm_few_kernels"]
+    assert {*zip(table["pool"], table["rule"], strict=True)} == {("collection", "random")}
     rows = table.query("trial == 'knrm_few_kernels' and measure == 'MAP@20'")
     rows = rows.set_index("row")["value"]
     assert {*rows.index} == {"curve", "selected", "BM25 over premises"}

@@ -32,7 +32,7 @@ SYSTEM = get_system("tfr_bert")
 def retrieval(corpus_with_topics, checkpoints_copy, tmp_path, make_retrieval):
     retrieval = make_retrieval(corpus_with_topics, checkpoints=checkpoints_copy)
     work_dir = tmp_path / "prepared"
-    prepare_quality(QualityOptions(input_dir=write_quality(tmp_path / "data"), work_dir=work_dir))
+    prepare_quality(QualityOptions(inputs=(write_quality(tmp_path / "data"),), work_dir=work_dir))
     shutil.copytree(work_dir / "quality", retrieval.session.cache.path / "quality")
     return retrieval
 
