@@ -11,7 +11,6 @@ from functools import partial
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from zlib import crc32
@@ -21,7 +20,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -503,12 +501,6 @@ def read_files(directory):
     files = (file for file in sorted(directory.rglob("*")) if file.is_file())
     files = (file for file in files if file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
-
-
-def count_colours(png):
-    """Count the distinct colours of an image; a blank image has one."""
-    with Image.open(BytesIO(png)) as image:
-        return len(image.convert("RGB").getcolors(1 << 24))
 
 
 def update_hash(directory, name):

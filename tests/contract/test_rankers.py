@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from aragorn.engine import CPU
-from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs
+from aragorn.inference.checkpoint import load_checkpoint
+from aragorn.inference.pair_scoring import TokenisedPairs, score_pairs, score_texts
 from aragorn.models.network import PaddedTexts, SiameseRanker, TopicRanker, pad
 from aragorn.models.rankers import get_ranker_class, list_rankers
+from aragorn.paths import CHECKPOINT_DIR
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS
 
@@ -169,6 +171,25 @@ def test_matching_is_float32_under_autocast(name):
         actual = ranker(*pad(queries), *pad(documents))
     assert actual.dtype == torch.float32
     assert_close(actual, expected)
+
+
+PAIRS = [
+    ("Should zoos be abolished?", "Zoos keep animals in cages, which is cruel."),
+    ("Should zoos be abolished?", "The death penalty does not deter crime."),
+    ("Is a vegan diet healthy?", "A vegan diet lowers the risk of heart disease, doctors say."),
+]
+SHIPPED = ["knrm", "conv_knrm", "drmm", "gru", "gru_interaction", "snrm"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shipped", SHIPPED)
+def test_shipped_word_rankers_rank_by_the_scores_of_forward(shipped):
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / shipped)
+    queries = [checkpoint.tokeniser.encode_query(query) for query, _ in PAIRS]
+    premises = [checkpoint.tokeniser.encode_premise(premise) for _, premise in PAIRS]
+    expected = checkpoint.network(*pad(queries), *pad(premises))
+    assert expected.unique().numel() == len(PAIRS)
+    assert_close(torch.from_numpy(score_texts(checkpoint, PAIRS)), expected)
 
 
 def test_score_pairs_equals_forward_with_any_number_of_threads(name):

@@ -290,7 +290,7 @@ def test_validation_disables_dropout_and_detects_faults(task, work):
     assert not network.training
     assert {type(value) for value in metrics.values()} == {float}
     assert examples.measure_baselines()
-    faults = {torch.nan: "step 7: .* is not finite; lower training.learning_rate"}
+    faults = {torch.nan: "step 7: .* not finite"}
     if task not in ("tagging", "language_model"):
         faults[0] = "step 7: all validation scores are identical"
     for value, message in faults.items():
@@ -313,15 +313,15 @@ TABLES = {  # table and the kind of data that it contains
 @pytest.mark.parametrize("task", TABLES)
 def test_missing_and_damaged_tables_name_the_command(task, work, tmp_path):
     file, kind = TABLES[task]
-    command = f"run `aragorn-training prepare {kind} -i INPUT --work-dir "
+    command = f"aragorn-training prepare {kind} "
     trainee = build(task, work)[0]
     spec = RECIPES[task].task
     copy = Path(shutil.copytree(work, tmp_path / "work"))
     (copy / file).write_bytes(b"PAR1 garbage")
-    with pytest.raises(InputError, match=rf"{file}: damaged .* {command}.* again"):
+    with pytest.raises(InputError, match=rf"{file}: damaged.*{command}"):
         spec.build_task(RECIPES[task], trainee, copy, CPU)
     (copy / file).unlink()
-    with pytest.raises(InputError, match=f"{file}: not found; {command}"):
+    with pytest.raises(InputError, match=f"{file}: not found.*{command}"):
         spec.build_task(RECIPES[task], trainee, copy, CPU)
     with pytest.raises(InputError, match=command):
         spec.check_prepared(tmp_path / "none")

@@ -30,7 +30,7 @@ from aragorn_training.studies.argument_quality.protocol import (
 from aragorn_training.studies.argument_quality.table import MEASURES, _tabulate_measures
 from aragorn_training.tasks.quality import QualitySpec
 from aragorn_training.tuning.quality import MEASURES as RERANKING_MEASURES
-from tests.conftest import argv, count_colours
+from tests.conftest import argv
 from tests.unit.training.conftest import write_quality
 
 HINGE_RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
@@ -204,7 +204,6 @@ def test_study_tabulates_folds_and_ensembles(run, tmp_path, capsys):
 @pytest.mark.slow
 def test_study_tabulates_transfer_and_reranking(run, tmp_path):
     assert run(*WEBIS) == 0
-    assert count_colours((tmp_path / "table.png").read_bytes()) > 20
     table = read_table(tmp_path / "table.csv")
     index = ["setting", "target", "network", "measure"]
     means_by_setting = table.set_index(index)["mean"].sort_index()
