@@ -48,7 +48,7 @@ from aragorn.text.passages import WordPiecePassageTokeniser
 from aragorn.text.porter import stem
 from aragorn.text.surface_tokens import SurfaceTokeniser
 from aragorn.text.tokenisers import MaxLengths, Vocabulary, WordPieceTokeniser, WordTokeniser
-from aragorn.versions import describe_versions
+from aragorn.versions import describe_sources
 from aragorn_training.fitting.fit import save_network
 from tests.conftest import (
     UNTRAINED,
@@ -99,7 +99,7 @@ class Case:
     @property
     def version(self):
         """Versions in the keys of such results."""
-        return describe_versions(*self.sources)
+        return describe_sources(self.sources)
 
 
 def fill(network):

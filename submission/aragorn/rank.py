@@ -97,7 +97,7 @@ def _import_torch(systems: Sequence[System]) -> None:
     """Import torch before pandas if systems compute with it: its import inspects all imported
     modules, which takes .4 s longer afterwards. Each system that fails to import it says so."""
     components = (part for system in systems for part in iter_components(system.stage))
-    if any("torch" in component.libraries for component in components):
+    if any(component.uses_torch for component in components):
         with pause_gc(freeze=True), suppress(Exception):
             import torch  # noqa: F401
 

@@ -1,6 +1,7 @@
 """Tests that a component's version is raised when its results change, and is part of its keys."""
 
 import json
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from aragorn.pipeline.retrieval import iter_components
 from aragorn.registry import list_module_names
 from aragorn.systems import latent
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from aragorn.versions import list_sources
 from tests.conftest import SAMPLE
 from tests.result_cases import CASES, RESULTS_DIR, compute
 
@@ -64,9 +66,11 @@ def test_every_component_has_a_version_and_a_result():
     components = list_components()
     classes = {*networks, *map(type, components)}
     assert [cls.__name__ for cls in classes if "version" not in vars(cls)] == []
-    needed = classes | {source for component in components for source in component.get_sources()}
+    for cls in map(type, components):
+        assert cls.uses_torch == ("torch" in list_sources(cls)), cls
+    modules = [item for item in list_sources(*classes) if isinstance(item, ModuleType)]
     recorded = {source for case in CASES.values() for source in case.sources}
-    assert {source.__name__ for source in needed - recorded} == set()
+    assert {source.__name__ for source in {*classes, *modules} - recorded} == set()
 
 
 @pytest.fixture

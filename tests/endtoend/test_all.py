@@ -12,14 +12,19 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from aragorn.index import weighting
 from aragorn.inference.pretrained import PretrainedEncoder
+from aragorn.io import touche
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.signals import install_handlers
+from aragorn.systems.enrichment import Enrichment
+from aragorn.systems.latent import LatentStage
 from aragorn_training.__main__ import main
 from aragorn_training.commands import scheduler
 from aragorn_training.commands.all_options import Options
 from aragorn_training.commands.graph import Step, build_graph
 from aragorn_training.commands.scheduler import Record, Records, Scheduler
+from aragorn_training.evaluation import evaluate
 from aragorn_training.fusion import evaluation
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, argv, assert_runs, read_files
 from tests.endtoend.conftest import FORK, ForkedProcess
@@ -96,6 +101,43 @@ def run(tmp_path, monkeypatch):
         return failed, [line.split() for line in (tmp_path / "log").read_text().splitlines()]
 
     return run_steps
+
+
+def test_step_with_a_damaged_record_never_started(tmp_path, caplog):
+    steps = build_steps(tmp_path)
+    records = Records(steps, tmp_path)
+    record = Record(records.keys["table"], "cpu")
+    for content in ('{"key": 1', '{"key": 1}', '{"key": "\\udcff'):
+        records.write("table", record)
+        assert records.get_state("table") == "started"
+        records.get_log("table").with_suffix(".json").write_text(content)
+        assert records.get_state("table") == "new"
+        assert "table.json: damaged (" in caplog.text
+        assert "; table counts as never started" in caplog.text
+        caplog.clear()
+
+
+def test_keys_of_steps_have_the_versions_of_what_they_rank_with(tmp_path, monkeypatch):
+    def compute_keys():
+        steps = build_graph(Options(input_dir=SAMPLE, work_dir=tmp_path, qrels=QRELS))
+        return {name: step.compute_key([]) for name, step in steps.items()}
+
+    keys = compute_keys()
+    tuned = {name for name in keys if name.startswith(("bm25_", "dirichlet", "deepct_"))}
+    tuned |= {"targer_dirichlet"}
+    for owner, attribute, changed in (
+        (touche, "VERSION", {*tuned, "ensemble", "ensemble_thesis", "fusion", "quality"}),
+        (weighting, "VERSION", {*tuned, "fusion", "quality"}),
+        (Enrichment, "version", {"deepct_dirichlet", "targer_dirichlet"}),
+        (LatentStage, "version", {"ensemble"}),
+        (evaluate, "VERSION", {*tuned, "fusion", "quality"}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, attribute, 2)
+            raised = compute_keys()
+        assert changed <= {name for name in keys if raised[name] != keys[name]}
+        assert raised["knrm"] == keys["knrm"] or owner in (touche, weighting)
+    assert compute_keys() == keys
 
 
 def build_steps(directory, uses_device=False, changed=""):

@@ -48,6 +48,7 @@ IMPORTERS = {  # libraries, and the start of the paths that may import them
 }
 NOT_IN_RANKERS = {"pandas", "pathlib", "json", "numpy"}  # networks access neither files nor frames
 FILES = sorted(file for source in SOURCE_DIRS.values() for file in source.rglob("*/**/*.py"))
+TYPE_CHECKING = "if TYPE_CHECKING:"
 FRONT = SOURCE_DIRS["aragorn"] / "aragorn" / "__init__.py"  # offers `aragorn.search` on first use
 
 
@@ -62,10 +63,14 @@ def find_module_file(module):
 
 
 @cache
-def list_imports(file):
-    """Return the names of the modules that a file imports, including imports inside functions."""
+def list_imports(file, runtime_only=False):
+    """Return the names of the modules that a file imports, including imports inside functions;
+    `runtime_only` omits those for the type checker."""
     names = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    if runtime_only:
+        tree.body = [node for node in tree.body if not ast.unparse(node).startswith(TYPE_CHECKING)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -74,11 +79,13 @@ def list_imports(file):
     return names
 
 
-def list_imported_files(file):
+def list_imported_files(file, runtime_only=False):
     """Return the files of this project that another one imports; none for FRONT."""
     if file == FRONT:
         return set()
-    names = (name for name in list_imports(file) if name.startswith(tuple(SOURCE_DIRS)))
+    names = (
+        name for name in list_imports(file, runtime_only) if name.startswith(tuple(SOURCE_DIRS))
+    )
     return {imported for name in names if (imported := find_module_file(name))} - {file}
 
 

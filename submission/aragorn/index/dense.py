@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # What imports torch is imported by the functions that compute with it.
 
 VERSION = 1  # of vectors and cosine similarities
+COMPUTES_WITH = ("aragorn.inference.checkpoint", "aragorn.index.inverted", "numpy", "torch")
 
 SHARD_SIZE = 1024  # texts per shard
 SAMPLE_SIZE = 16  # texts timed to estimate the ETA

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 VERSION = 1  # of the files of an index
+COMPUTES_WITH = ("aragorn.text.index_terms", "numpy", "scipy")
 
 T = TypeVar("T")
 ROWS_PER_BLOCK = 16384  # rows that are read at a time

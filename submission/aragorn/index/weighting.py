@@ -18,6 +18,7 @@ from aragorn.bounds import NonNegative, NonNegativeInt, Positive, Share
 from aragorn.index.inverted import InvertedIndex, Statistics, select_top_k
 
 VERSION = 1  # of queries, expansion, scores and their order
+COMPUTES_WITH = ("aragorn.index.inverted", "numpy")
 
 Array = Any  # a scalar or an array
 Query = dict[str, float]  # term weights, in summation order

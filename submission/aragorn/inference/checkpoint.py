@@ -48,6 +48,7 @@ from aragorn.storage.checkpoint_directory import (
 from aragorn.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
 
 VERSION = 1  # of the objects loaded from a checkpoint
+COMPUTES_WITH = ("aragorn.text.tokenisers", "numpy", "torch")
 
 WEIGHTS_FILE = "model.safetensors"
 PROBE_FILE = "probe.json"

@@ -15,6 +15,7 @@ from aragorn.inference.device import batch_by_tokens, get_max_batch_tokens, map_
 from aragorn.models.taggers import TokenAnnotation
 
 VERSION = 1  # of word frequencies of the same tagger
+COMPUTES_WITH = ("aragorn.inference.checkpoint", "numpy", "torch")
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1  # of scores of the same network
+COMPUTES_WITH = ("aragorn.inference.checkpoint", "numpy", "torch")
 
 GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
 

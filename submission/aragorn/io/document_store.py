@@ -12,7 +12,6 @@ import hashlib
 import os
 import resource
 import sqlite3
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -23,7 +22,6 @@ import msgspec
 
 from aragorn.cache import Cache
 from aragorn.errors import OutputError
-from aragorn.io import collection, tirex, touche
 from aragorn.io.collection import count_words, log_collection_size, validate_collection
 from aragorn.io.dataset import Dataset
 from aragorn.progress import Stopwatch
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 2  # of the table
+COMPUTES_WITH = ("aragorn.io.touche", "aragorn.io.tirex", "aragorn.io.collection")
 
 DOCUMENTS_FILE = "documents.sqlite"
 COLLECTION_FILE = "collection.msgpack"
@@ -136,6 +135,11 @@ class DocumentStore:
         return fetch_rows(self._directory / DOCUMENTS_FILE, statement, *arrays)
 
 
+def describe_documents(corpus: Corpus) -> str:
+    """Describe, for a key, the files of the documents and the versions of what reads them."""
+    return f"{corpus.corpus_fingerprint} {describe_versions(__name__)}"
+
+
 def open_document_store(corpus: Corpus, cache: Cache) -> DocumentStore:
     """Open the document store of an input in `cache`; build it if it is not cached."""
     min_words = corpus.min_premise_words
@@ -146,9 +150,8 @@ def open_document_store(corpus: Corpus, cache: Cache) -> DocumentStore:
         docnos = _select_collection(file, min_words)
         (directory / COLLECTION_FILE).write_bytes(msgspec.msgpack.encode(docnos))
 
-    versions = describe_versions(touche, tirex, collection, sys.modules[__name__])
-    key = f"{corpus.corpus_fingerprint} {versions}"
-    return DocumentStore(cache.directory("documents", key, build), min_words)
+    directory = cache.directory("documents", describe_documents(corpus), build)
+    return DocumentStore(directory, min_words)
 
 
 def _write_documents(corpus: Corpus, file: Path) -> None:

@@ -107,7 +107,7 @@ def select_files(files: Iterable[Path], *patterns: str) -> list[Path]:
 
 def _list_files(path: Path) -> list[Path]:
     """Return the files of a directory, archive or data set of ir_datasets, or the file itself."""
-    if str(path).startswith(irds.PREFIX):
+    if irds.is_identifier(path):
         path = irds.export(path)
     try:
         if path.is_dir():

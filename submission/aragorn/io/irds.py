@@ -18,6 +18,11 @@ FORMAT = "aragorn-1"  # folder of the exports; changes with their format
 Row = dict[str, object]
 
 
+def is_identifier(path: Path) -> bool:
+    """Return whether a path is irds:ID, which names a data set and no file."""
+    return str(path).startswith(PREFIX)
+
+
 def export(path: Path) -> Path:
     """Return the directory of a data set's files, which are written once, to $IR_DATASETS_HOME.
 

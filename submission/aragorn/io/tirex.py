@@ -25,6 +25,7 @@ from aragorn.io.touche import describe_invalid_qid
 from aragorn.io.trec import parse_float
 
 VERSION = 1  # of topics, documents and candidates read from the same files
+COMPUTES_WITH = ("aragorn.io.touche",)
 
 log = logging.getLogger(__name__)
 

@@ -43,6 +43,7 @@ class Network(nn.Module):
 
     Config: ClassVar[type[Any]]
     version: ClassVar[int]  # raised when outputs of the same weights change
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn.text.tokenisers", "numpy", "torch")
     # prefixes of tensors stored in float16
     half_precision_prefixes: ClassVar[tuple[str, ...]] = ("embedding.",)
 

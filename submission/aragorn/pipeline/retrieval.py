@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
@@ -15,8 +14,6 @@ import numpy as np
 
 from aragorn.cache import Parts
 from aragorn.explanation import Explanation
-from aragorn.io import collection as collection_rules
-from aragorn.io import runs, tirex, touche
 from aragorn.io.dataset import Dataset
 from aragorn.pipeline.session import CheckpointStore, Collection, Memo, Session
 from aragorn.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
@@ -27,13 +24,16 @@ if TYPE_CHECKING:  # it imports torch, which lexical systems do not need
 
     from aragorn.inference.pair_scoring import TokenCache
 
+READERS = ("aragorn.io.document_store", "aragorn.io.runs")  # modules that read an input
+
 
 class Component(ABC):
     """Part of a system: a frozen dataclass, so that equal components are computed once."""
 
     version: ClassVar[int]  # raised when results of the same inputs change
-    libraries: ClassVar[tuple[str, ...]] = ("numpy", "pandas")  # that compute its results
-    sources: ClassVar[tuple[ModuleType | type, ...]] = ()  # see `get_sources`
+    # modules and libraries that it computes with, besides those of its bases
+    computes_with: ClassVar[tuple[str, ...]] = ()
+    uses_torch: ClassVar[bool] = False  # whether torch, which is slow to import, is one of them
     checkpoint: str | None  # name of the checkpoint; None if parameter-free
 
     def get_dependencies(self) -> tuple[Component, ...]:
@@ -64,18 +64,13 @@ class Component(ABC):
         checkpoint = self.load_checkpoint(checkpoints)
         return None if checkpoint is None else checkpoint.fingerprint
 
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        """Return the modules and classes whose versions the results of this component have."""
-        return self.sources
-
     def describe_checkpoint(self, session: Session) -> str:
         """Describe, for a key, the checkpoint and what else affects its results; or ""."""
         return self.get_fingerprint(session.checkpoints) or ""
 
     def describe_results(self, session: Session) -> str:
-        """Describe, for a key, what affects the results besides class, settings and input."""
-        versions = describe_versions(*self.get_sources(), libraries=self.libraries)
-        return f"{versions} {self.describe_checkpoint(session)}"
+        """Describe, for a key, what affects the results besides settings and input."""
+        return f"{describe_versions(type(self))} {self.describe_checkpoint(session)}"
 
     def build_index(self, collection: Collection) -> None:  # noqa: B027  most have no index
         """Build and cache everything that this component can compute without topics."""
@@ -169,12 +164,15 @@ class Retrieval:
         """Hash everything that affects a component's results."""
         parts = [
             repr(component),
-            str(self._request.fingerprint),
-            describe_versions(touche, tirex, collection_rules, runs, type(component)),
+            self.describe_request(),
             component.describe_results(self.session),
             *map(self.compute_key, component.get_dependencies()),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def describe_request(self) -> str:
+        """Describe, for a key, the files of the input and the versions of what reads them."""
+        return f"{self._request.fingerprint} {describe_versions(*READERS)}"
 
     def open_pair_parts(self, name: str, description: str, pairs: pd.DataFrame) -> Parts | None:
         """Open the cached scores of pairs `qid docno`; None if they stay in memory."""
@@ -210,6 +208,7 @@ class Stage(Component):
     If the retrieval has an input run, a stage ranks exactly its documents; otherwise it searches.
     """
 
+    computes_with: ClassVar[tuple[str, ...]] = ("numpy", "pandas")
     family: ClassVar[str]  # kind of system, for tables of results
     # parameters that can be tuned; None if there are none
     parameters_type: ClassVar[type[msgspec.Struct] | None] = None

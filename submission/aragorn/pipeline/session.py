@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from aragorn.cache import Cache, open_cache
 from aragorn.engine import FLOAT32, LOCAL_ENGINE, Engine, choose_device, choose_precision
 from aragorn.errors import CheckpointError, UsageError, as_memory_errors
-from aragorn.io import collection, tirex, touche
-from aragorn.io.document_store import Corpus, DocumentStore, open_document_store
+from aragorn.io.document_store import (
+    Corpus,
+    DocumentStore,
+    describe_documents,
+    open_document_store,
+)
 from aragorn.paths import get_install_command
 from aragorn.storage.atomic_files import recover_directory
 from aragorn.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
@@ -202,5 +206,4 @@ class Collection:
         return self.memo.once((name, settings), "index", load)
 
     def compute_key(self, *parts: str) -> str:
-        versions = describe_versions(touche, tirex, collection)
-        return " ".join([self.corpus.corpus_fingerprint, versions, *parts])
+        return " ".join([describe_documents(self.corpus), *parts])

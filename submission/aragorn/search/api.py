@@ -14,6 +14,7 @@ from aragorn.engine import choose_device
 from aragorn.errors import UsageError
 from aragorn.io.dataset import Dataset
 from aragorn.io.document_store import Corpus
+from aragorn.io.irds import is_identifier
 from aragorn.io.runs import check_pairs
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
@@ -46,9 +47,12 @@ class ArgumentIndex(AbstractContextManager["ArgumentIndex"]):
         temporary directory indexes the arguments again."""
         # documents of files are read again
         corpus = self._corpus
-        arguments: Arguments = (
-            corpus.paths[0].absolute() if isinstance(corpus, Dataset) else corpus.documents
-        )
+        arguments: Arguments
+        if isinstance(corpus, Dataset):
+            [path] = corpus.paths
+            arguments = path if is_identifier(path) else path.absolute()
+        else:
+            arguments = corpus.documents
         directory = self._cache_dir and self._cache_dir.absolute()
         return LoadedSystem.index, (self._system, arguments, directory)
 

@@ -117,7 +117,7 @@ class Searcher:
     def _prepare_thread(self, stages: Iterable[Stage]) -> None:
         """Set torch's thread count in this thread, as scores must not depend on other threads."""
         components = [component for stage in stages for component in iter_components(stage)]
-        if any("torch" in component.libraries for component in components):
+        if any(component.uses_torch for component in components):
             from aragorn.inference.device import N_THREADS, set_thread_count
 
             set_thread_count(self._n_threads or N_THREADS)

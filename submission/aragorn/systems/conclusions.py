@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,14 +23,12 @@ import numpy as np
 
 from aragorn.errors import UsageError, abbreviate
 from aragorn.explanation import Explanation, Row
-from aragorn.index import inverted, weighting
 from aragorn.index.inverted import SparseMatrix, TermCounter, Token, select_top_k, write_matrix
 from aragorn.index.weighting import bm25
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import Collection
 from aragorn.progress import track
 from aragorn.rankings import build_rankings
-from aragorn.text import normalisation
 from aragorn.text.index_terms import END_OF_TEXT
 from aragorn.text.normalisation import normalise
 from aragorn.versions import describe_versions
@@ -42,6 +39,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of the index and its scores
+COMPUTES_WITH = (
+    "aragorn.text.normalisation",
+    "aragorn.text.index_terms",
+    "aragorn.index.inverted",
+    "aragorn.index.weighting",
+    "numpy",
+)
 
 MAX_CONCLUSIONS = 100  # conclusions per topic; all their premises are ranked
 # as in rank-bm25
@@ -187,8 +191,7 @@ class ConclusionStage(Stage):
 
     version = 1
     family = "lexical"
-    libraries = ("numpy", "scipy")
-    sources = (normalisation, inverted, weighting, sys.modules[__name__])
+    computes_with = (__name__,)
     checkpoint = None
 
     def rank(self, retrieval: Retrieval) -> pd.DataFrame:
@@ -209,7 +212,7 @@ class ConclusionStage(Stage):
             build_conclusion_index(directory, collection.documents.read_conclusions())
 
         def describe() -> str:
-            return describe_versions(*self.sources, libraries=self.libraries)
+            return describe_versions(__name__)
 
         return collection.get_index(
             "conclusions", "conclusion index", None, describe, build, ConclusionIndex

@@ -6,14 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from aragorn.engine import run_task
 from aragorn.explanation import Explanation, Row
-from aragorn.index import dense
 from aragorn.index.dense import (
     DenseIndex,
     NamedTexts,
@@ -33,6 +31,7 @@ from aragorn.versions import describe_versions
 if TYPE_CHECKING:
     import pandas as pd
 
+INDEX_MODULE = "aragorn.index.dense"
 INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 
 
@@ -40,12 +39,10 @@ class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
     version = 1
+    computes_with = (INDEX_MODULE, "aragorn.systems.conclusions")  # number of conclusions
     family = "dense"
     field: ClassVar[str]  # argument field that is indexed
     input_type: ClassVar[Literal["query", "premise"]]  # encode as query or as premise
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (*super().get_sources(), dense)
 
     def explain(self, retrieval: Retrieval, qid: str, docno: str) -> Explanation:
         """Break the score down by subword, plus the rounding error of the stored vector."""
@@ -98,8 +95,9 @@ class DenseStage(NetworkStage):
 
         def open_store() -> VectorStore:
             ranker = get_dense_ranker(self.load_checkpoint(session.checkpoints))
-            parts = session.cache.parts(self._store_name, self.describe_results(session))
-            return VectorStore(parts, ranker.dimension)
+            # without a class, as stages of several classes share the vectors
+            key = f"{describe_versions(INDEX_MODULE)} {self.describe_checkpoint(session)}"
+            return VectorStore(session.cache.parts(self._store_name, key), ranker.dimension)
 
         return session.memo.once(self.checkpoint, "vectors", open_store)
 
@@ -135,7 +133,7 @@ class DenseConclusionStage(DenseStage):
             docnos_by_conclusion = group_by_conclusion(
                 collection.documents.read_conclusions,
                 collection.session.cache,
-                collection.compute_key(describe_versions(dense)),
+                collection.compute_key(describe_versions(INDEX_MODULE)),
             )
             texts = NamedTexts(list(docnos_by_conclusion), list, "query")
             return docnos_by_conclusion, self._index_texts(collection.session, texts)

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import ceil
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from aragorn.engine import run_task
 from aragorn.explanation import Highlight, Row
 from aragorn.pipeline.retrieval import Component
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
-from aragorn.text import normalisation, passages, surface_tokens
 from aragorn.text.index_terms import Fields, select_texts
 from aragorn.text.normalisation import URL
-from aragorn.versions import describe_versions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,13 +33,9 @@ class Enrichment(Component):
     """The index terms, annotations and weights that a tagger assigns to documents."""
 
     version = 1
-    libraries = ("numpy", "torch", "tokenizers")
+    computes_with = ("aragorn.inference.enrichment", "aragorn.text.index_terms")
+    uses_torch = True
     checkpoint: str
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        from aragorn.inference import checkpoint, enrichment
-
-        return normalisation, passages, surface_tokens, checkpoint, enrichment
 
     def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
         return checkpoints.get_fingerprint(self.checkpoint)
@@ -64,8 +57,7 @@ class Enrichment(Component):
 
         session = collection.session
         documents = collection.documents
-        versions = describe_versions(type(self))
-        key = collection.compute_key(versions, self.describe_results(session), fields)
+        key = collection.compute_key(self.describe_results(session), fields)
         parts = session.cache.parts(f"enriched-{self.checkpoint}", key)
         checkpoint = self.load_checkpoint(session.checkpoints)
 

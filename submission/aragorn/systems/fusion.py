@@ -15,7 +15,6 @@ from aragorn.io.document_store import DocumentStore
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore
 from aragorn.rankings import sort_by_topic, truncate_rankings
-from aragorn.systems import weighted_sum
 from aragorn.systems.weighted_sum import (
     LENGTH_FEATURE,
     PAIR_COLUMNS,
@@ -38,7 +37,7 @@ class FusionStage(Stage):
     """
 
     version = 1
-    sources = (weighted_sum,)
+    computes_with = ("aragorn.systems.weighted_sum",)
     fuse_options: ClassVar[str]  # required options of `aragorn-training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
 from collections.abc import Callable
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +18,6 @@ from aragorn.bounds import Exponent
 from aragorn.cache import Parts
 from aragorn.engine import LOCAL_ENGINE, Engine, Shard, compute_shards
 from aragorn.errors import abbreviate
-from aragorn.index import inverted
 from aragorn.index.inverted import SparseMatrix, select_top_k, transpose_matrix, write_matrix
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of weights and scores
+COMPUTES_WITH = ("aragorn.index.inverted", "aragorn.inference.checkpoint", "numpy", "scipy")
 
 # documents per batch; without hidden layers, SNRM convolves each distinct word of a batch once
 BATCH_SIZE = 2048
@@ -188,13 +186,11 @@ class LatentStage(NetworkStage):
     """Retrieval with an inverted index of latent terms (SNRM), with other `parameters` if any."""
 
     version = 1
+    computes_with = (__name__,)
     family = "neural, first stage"
     parameters_type = LatentParameters
     checkpoint: str
     parameters: LatentParameters | None = None
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        return (*super().get_sources(), inverted, sys.modules[__name__])
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
         from aragorn.inference.checkpoint import RankerCheckpoint

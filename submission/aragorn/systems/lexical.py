@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ import numpy as np
 
 from aragorn.errors import CheckpointError, abbreviate
 from aragorn.explanation import Explanation, Row
-from aragorn.index import inverted, weighting
 from aragorn.index.inverted import InvertedIndex, Statistics, TermCounter, Token, write_index
 from aragorn.index.weighting import (
     RM3,
@@ -37,7 +35,6 @@ from aragorn.pipeline.session import CheckpointStore, Collection
 from aragorn.progress import track
 from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
-from aragorn.text import index_terms, normalisation
 from aragorn.text.index_terms import (
     END_OF_TEXT,
     Fields,
@@ -58,6 +55,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of the frequencies in an index
+COMPUTES_WITH = (
+    "aragorn.text.normalisation",
+    "aragorn.text.index_terms",
+    "aragorn.index.inverted",
+    "aragorn.index.weighting",
+    "numpy",
+    "scipy",
+)
 
 BLOCK_SIZE = 16384  # documents whose terms are counted together
 SPLIT_SIZE = 256  # documents that are split into tokens together
@@ -192,10 +197,8 @@ def get_term_index(
     """Return the index of the terms of a collection, which may be empty, or of an enrichment."""
 
     def describe() -> str:
-        sources = (index_terms, normalisation, inverted, sys.modules[__name__])
-        versions = describe_versions(*sources, libraries=["numpy", "scipy"])
         terms = "" if enrichment is None else enrichment.describe_results(collection.session)
-        return f"{versions} {settings!r} {terms}"
+        return f"{describe_versions(__name__)} {settings!r} {terms}"
 
     def build(directory: Path) -> None:
         documents = collection.documents
@@ -223,7 +226,7 @@ class LexicalStage(Stage):
 
     version = 1
     family = "lexical"
-    sources = (index_terms, normalisation, inverted, sys.modules[__name__], weighting)
+    computes_with = (__name__,)
     parameters_type = LexicalParameters
     checkpoint: str
     enrichment: Enrichment | None = None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from aragorn.explanation import Explanation
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
-from aragorn.text import normalisation, tokenisers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +25,9 @@ class NetworkStage(Stage):
 
     version = 1
     family = "neural re-ranker"
-    libraries = ("numpy", "pandas", "torch", "tokenizers")
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn.inference.pair_scoring",)
+    uses_torch = True
     checkpoint: str
-
-    def get_sources(self) -> tuple[ModuleType | type, ...]:
-        from aragorn.inference import checkpoint, pair_scoring
-
-        return normalisation, tokenisers, checkpoint, pair_scoring
 
     def get_fingerprint(self, checkpoints: CheckpointStore) -> str:
         return checkpoints.get_fingerprint(self.checkpoint)

@@ -7,7 +7,6 @@ README.md.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1  # of scores of the same parameters
+COMPUTES_WITH = ("aragorn.systems.weighted_sum", "numpy", "pandas")
 
 # difference between the lowest score of a re-ranked document and the next document's score
 SCORE_GAP = 1.0
@@ -75,8 +75,8 @@ class QualityRerankingStage(Stage):
     """Re-ranking of a stage's top documents by relevance and quality; others keep their order."""
 
     version = 1
+    computes_with = (__name__,)
     family = "quality re-ranking"
-    sources = (sys.modules[__name__],)
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str

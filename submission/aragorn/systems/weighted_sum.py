@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1  # of scores of the same model
+COMPUTES_WITH = ("numpy", "pandas")
 
 PAIR_COLUMNS = ["qid", "docno"]
 LENGTH_FEATURE = "length"  # reserved as a member name
@@ -86,6 +87,11 @@ class WeightedSum(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
             if [member.minimum is not None, member.maximum is not None] != [has_ranges] * 2:
                 raise ValueError(
                     f"member {member.name}: `minimum` and `maximum` are set for min_max only"
+                )
+            if has_ranges and not member.pool_depth:
+                raise ValueError(
+                    f"member {member.name}: `pool_depth` is 0, but min_max scales scores of the "
+                    "member's top documents; set it to at least 1, or use z_score"
                 )
         if has_ranges and self.length is not None:
             raise ValueError("`length` has no range; set it to null, or use z_score")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 1  # of index terms and stems
+COMPUTES_WITH = ("aragorn.text.normalisation",)
 
 Fields = Literal["conclusion premise", "premise"]
 Stemmer = Literal["porter", "none"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import inflect
 
 VERSION = 1  # of normalised texts and stop words
+COMPUTES_WITH = ("inflect",)
 
 JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 

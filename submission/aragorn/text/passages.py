@@ -13,6 +13,7 @@ from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import BaseWordPieceTokeniser, load_tokenizer
 
 VERSION = 1  # of passages of subwords
+COMPUTES_WITH = ("aragorn.text.normalisation", "aragorn.text.tokenisers", "tokenizers")
 
 # without the lookbehind, matching takes quadratic time
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")

@@ -11,6 +11,7 @@ from aragorn.text.passages import Span, find_passages
 from aragorn.text.tokenisers import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
 VERSION = 1  # of passages of surface tokens
+COMPUTES_WITH = ("aragorn.text.passages", "aragorn.text.tokenisers")
 
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended

@@ -16,6 +16,7 @@ from aragorn.text import normalisation
 from aragorn.text.normalisation import remove_urls, tokenise_prefix
 
 VERSION = 1  # of token ids
+COMPUTES_WITH = ("aragorn.text.normalisation", "tokenizers")
 
 PADDING_ID = 0
 UNKNOWN_ID = 1

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aragorn.errors import InputError, SubmissionError, UsageError
+from aragorn.io import irds
 from aragorn.io.dataset import Dataset
 from aragorn.paths import CHECKPOINT_DIR
 from aragorn.search import load_system
@@ -175,6 +176,17 @@ def test_clone_returns_the_results_of_its_index(
     index.close()
     pd.testing.assert_frame_equal(pickled.search("zoos"), expected)
     pickled.close()
+
+
+def test_clone_of_an_index_of_a_data_set_names_the_data_set(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = Path("irds:sample")
+    monkeypatch.setattr(irds, "export", {name: SAMPLE}.__getitem__)
+    with (
+        load_system("bm25", device="cpu").index(name) as index,
+        pickle.loads(pickle.dumps(index)) as restored,
+    ):
+        pd.testing.assert_frame_equal(restored.search("zoos"), index.search("zoos"))
 
 
 def test_index_is_sent_to_a_spawned_process(tmp_path):

@@ -53,6 +53,7 @@ INVALID = [  # model, path of a value, invalid value, message
     (Z_SCORES, ("members", 1, "name"), "length", "different from 'length'"),
     (Z_SCORES, ("normaliser",), "min_max", "member dirichlet: `minimum` and `maximum` are set"),
     (MIN_MAX, ("members", 1, "minimum"), None, "member gru: `minimum` and `maximum` are set"),
+    (MIN_MAX, ("members", 1, "pool_depth"), 0, "member gru: `pool_depth` is 0, but min_max scales"),
     (MIN_MAX, ("length",), {"cap": 6.5, "weight": 1}, "`length` has no range"),
     (MIN_MAX, ("intercept",), "much", r"not loadable by version \S+ \(ValidationError"),
     (QUALITY, ("weight",), -1, "weight"),

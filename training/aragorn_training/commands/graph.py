@@ -4,15 +4,15 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 from aragorn.errors import UsageError, suggest
 from aragorn.models.bert import BERTNetwork
-from aragorn.pipeline.retrieval import Component, iter_components
+from aragorn.pipeline.retrieval import READERS, Component, iter_components
 from aragorn.storage.atomic_files import sha256_file
 from aragorn.storage.checkpoint_directory import METRICS
 from aragorn.systems.catalogue import ENSEMBLES, FUSION_CANDIDATES, QUALITY_RERANKINGS, SYSTEMS
+from aragorn.systems.enrichment import Enrichment
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.commands.all_options import Options
@@ -58,7 +58,8 @@ class Step:
     # arguments that name the working directory and its checkpoints
     directories: tuple[str, ...] = ()
     uses_device: bool = False
-    sources: tuple[type, ...] = ()  # classes whose versions decide the output, besides CODE
+    # classes and modules whose versions decide the output, besides CODE
+    sources: tuple[type | str, ...] = ()
     stored: Path | None = None  # checkpoint that is copied instead
 
     @property
@@ -80,7 +81,7 @@ class Step:
         """Hash what decides the output: settings, inputs, versions and keys of required steps."""
         verb = str(self.command[0])
         module = CODE.get(f"{verb} {self.command[1]}" if len(self.command) > 1 else verb)
-        versions = describe_versions(import_module(module or CODE[verb]), *self.sources)
+        versions = describe_versions(module or CODE[verb], *self.sources)
         command = [
             [_hash_path(part) if isinstance(part, Path) else part for part in parts]
             for parts in (part if isinstance(part, tuple) else (part,) for part in self.command)
@@ -134,6 +135,12 @@ def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
     """Return the names of the checkpoints of stages and of their dependencies, each once."""
     parts = (part for stage in stages for part in iter_components(stage))
     return [*dict.fromkeys(part.checkpoint for part in parts if part.checkpoint)]
+
+
+def _list_sources(components: Iterable[Component]) -> tuple[type | str, ...]:
+    """Return what reads an input, and the classes that rank its documents."""
+    parts = (part for component in components for part in iter_components(component))
+    return (*READERS, *dict.fromkeys(map(type, parts)))
 
 
 class _Graph:
@@ -225,7 +232,8 @@ class _Graph:
             smallest = min(same_tagger, key=lambda grid: len(grids[grid]))
             requires = [tagger, *([smallest] if smallest != name else [])]
         command = ("tune", paths[name], *self._list_input_arguments())
-        self._add_checkpoint(name, command, requires, self._missing_qrels, bool(tagger))
+        sources = _list_sources([Enrichment(tagger)] if tagger else [])
+        self._add_checkpoint(name, command, requires, self._missing_qrels, bool(tagger), sources)
 
     def _add_combination(self, name: str) -> None:
         """Add an ensemble or a re-ranking by quality, whose components are checkpoints."""
@@ -238,7 +246,8 @@ class _Graph:
             _, missing = self._find_published([webis_argquality.FOLDER])
             missing = self._missing_qrels + missing
             command = ("tune", system.name, *self._list_input_arguments())
-        self._add_checkpoint(name, command, requires, missing)
+        sources = _list_sources([system.stage])
+        self._add_checkpoint(name, command, requires, missing, sources=sources)
 
     def _add_fusion(self, name: str) -> None:
         """Add a learned fusion, after its members and its baselines."""
@@ -248,7 +257,8 @@ class _Graph:
         baselines = [SYSTEMS[baseline].stage for baseline in recipe.baselines]
         command = ("fuse", path, *self._list_input_arguments(name="relevance="))
         requires = _list_checkpoints([*members, *baselines])
-        self._add_checkpoint(name, command, requires, self._missing_qrels)
+        sources = _list_sources([*members, *baselines])
+        self._add_checkpoint(name, command, requires, self._missing_qrels, sources=sources)
 
     def _add_checkpoint(
         self,
@@ -257,7 +267,7 @@ class _Graph:
         requires: Sequence[str],
         missing: Sequence[str],
         uses_device: bool = True,
-        sources: tuple[type, ...] = (),
+        sources: tuple[type | str, ...] = (),
         stored: Path | None = None,
     ) -> None:
         for requirement in requires:

@@ -18,6 +18,7 @@ from aragorn.paths import PACKAGE_DIR as ARAGORN_DIR
 from aragorn.signals import on_interrupt
 from aragorn.storage.atomic_files import create_directory, replace_atomic
 from aragorn.storage.locks import lock_directory
+from aragorn.storage.recorded_files import DECODING_ERRORS
 from aragorn_training.commands.graph import Step, list_system_checkpoints
 from aragorn_training.report.published import PACKAGE_DIR, STEP_SECONDS
 
@@ -60,9 +61,13 @@ class Records:
         return self.directory / f"{name.replace(' ', '-')}.log"
 
     def read(self, name: str) -> Record | None:
-        """Read the record of a step; return None if it never started."""
+        """Read the record of a step; None if it never started or, with a warning, is damaged."""
         file = self.get_log(name).with_suffix(".json")
-        return msgspec.json.decode(file.read_bytes(), type=Record) if file.exists() else None
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Record) if file.exists() else None
+        except DECODING_ERRORS as error:
+            log.warning("%s: damaged (%s); %s counts as never started", file, error, name)
+            return None
 
     def write(self, name: str, record: Record) -> None:
         """Write the record of a step."""

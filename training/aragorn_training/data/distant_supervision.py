@@ -32,6 +32,15 @@ from aragorn_training.data.split import (
     create_generator,
 )
 
+VERSION = 1  # of the negatives of the same arguments
+COMPUTES_WITH = (
+    "aragorn.index.weighting",
+    "aragorn.systems.lexical",
+    "numpy",
+    "pandas",
+    "rapidfuzz",
+)
+
 SAMPLE_FACTOR = 20  # arguments sampled per negative
 
 Pool = Literal["split", "collection"]

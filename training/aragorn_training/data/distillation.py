@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -38,6 +37,15 @@ from aragorn_training.options import (
 )
 
 VERSION = 1  # of the table made from the same rankings
+COMPUTES_WITH = (
+    "aragorn.io.touche",
+    "aragorn.text.index_terms",
+    "aragorn.text.normalisation",
+    "aragorn_training.data.quality",
+    "numpy",
+    "pandas",
+    "rapidfuzz",
+)
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +100,7 @@ def prepare_distillation(options: Options) -> None:
         cache_key = {
             **describe_judged_data(dataset, hash_input_files([*options.exclude_topics])),
             "teacher": {"system": system.name, "key": retrieval.compute_key(system.stage)},
-            "version": describe_versions(sys.modules[__name__]),
+            "version": describe_versions(__name__),
             "max_titles": options.titles,
             "documents_per_title": options.documents,
             "seed": options.seed,

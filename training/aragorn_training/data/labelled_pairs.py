@@ -1,7 +1,6 @@
 """Prepare the training lists of the task `distillation` from a table of labelled pairs."""
 
 import logging
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from aragorn_training.data.work_directory import open_folder
 from aragorn_training.options import PrepareOptions, input_option
 
 VERSION = 1  # of the lists made from the same table
+COMPUTES_WITH = ("aragorn_training.data.quality", "pandas")
 
 HEADER = ("query", "text", "label")
 MAX_LABEL = 1e6
@@ -49,7 +49,7 @@ def prepare_labels(options: Options) -> None:
         "input": hash_input_files([options.table]),
         "data": options.table.name,
         "licence": UNKNOWN_LICENCE,
-        "version": describe_versions(sys.modules[__name__]),
+        "version": describe_versions(__name__),
     }
     output = get_table_path(options.work_dir)
     with open_folder(output.parent, options.work_dir):

@@ -3,7 +3,6 @@
 
 import json
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +14,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aragorn.io import collection, touche
 from aragorn.io.collection import select_collection, validate_collection
 from aragorn.io.touche import find_corpus_files, read_documents
 from aragorn.options import option
 from aragorn.progress import track
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
-from aragorn.text import normalisation
 from aragorn.text.normalisation import normalise, remove_urls, tokenise_premise
 from aragorn.text.tokenisers import InputUnit
 from aragorn.versions import describe_versions
@@ -41,6 +38,14 @@ from aragorn_training.evaluation.plots import NEUTRAL, create_figure, render_png
 from aragorn_training.options import CorpusOptions, PrepareOptions, SeedOptions
 
 VERSION = 1  # of the tables made from the same corpus
+COMPUTES_WITH = (
+    "aragorn.io.collection",
+    "aragorn.io.touche",
+    "aragorn.text.normalisation",
+    "aragorn_training.data.distant_supervision",
+    "numpy",
+    "pandas",
+)
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +89,7 @@ def prepare_pairs(options: Options) -> None:
     cache_key = {
         "input": hash_input_files(files),
         **describe_corpus(files),
-        "version": describe_versions(touche, normalisation, collection, sys.modules[__name__]),
+        "version": describe_versions(__name__),
         "seed": seed,
         "sample_size": options.sample,
     }

@@ -1,7 +1,6 @@
 """Prepare published argument-quality data sets as tables that share COLUMNS, and load them."""
 
 import logging
-import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from aragorn_training.data.work_directory import (
 from aragorn_training.options import PrepareOptions, input_option
 
 VERSION = 1  # of the tables made from the same data sets
+COMPUTES_WITH = ("pandas",)
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def prepare_quality(options: Options) -> None:
         name: hash_input_files(LIST_DATASETS.get(name, webis_argquality).list_files(directory))
         for name, directory in directories.items()
     }
-    versions = describe_versions(sys.modules[__name__])
+    versions = describe_versions(__name__)
     folder = options.work_dir / "quality"
     with open_folder(folder, options.work_dir):
         for name, hashes in inputs.items():

@@ -10,7 +10,6 @@ User-Generated Web Discourse, Computational Linguistics 2017.
 """
 
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,6 @@ import pyarrow.parquet as pq
 from aragorn.errors import InputError, abbreviate, pluralise, suggest
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import RecordedFiles
-from aragorn.text import surface_tokens
 from aragorn.text.surface_tokens import find_token_spans
 from aragorn.versions import describe_versions
 from aragorn_training.data.datasets.delimited import read_utf8
@@ -138,6 +136,7 @@ def list_tags(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 VERSION = 1  # of the tables made from the same data sets
+COMPUTES_WITH = ("aragorn.text.surface_tokens", "numpy", "pandas")
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ def prepare_tags(options: Options) -> None:
     """Build token-level argument annotations for TARGER."""
     directory = options.input_dir
     inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
-    versions = describe_versions(surface_tokens, sys.modules[__name__])
+    versions = describe_versions(__name__)
     cache_key = {"input": inputs, "version": versions}
     folder = options.work_dir / "tagging"
     with open_folder(folder, options.work_dir):

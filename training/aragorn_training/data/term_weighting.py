@@ -2,7 +2,6 @@
 
 import logging
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,6 @@ from aragorn.options import option
 from aragorn.progress import track
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.recorded_files import MANIFEST, Record, RecordedFiles, read_record
-from aragorn.text import passages
 from aragorn.text.index_terms import TermAnalyser
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.passages import split_passages
@@ -36,6 +34,17 @@ from aragorn_training.data.work_directory import convert_table_errors, iter_rows
 from aragorn_training.options import CorpusOptions, PrepareOptions
 
 VERSION = 1  # of the table made from the same corpus
+COMPUTES_WITH = (
+    "aragorn.io.collection",
+    "aragorn.io.runs",
+    "aragorn.io.touche",
+    "aragorn.text.index_terms",
+    "aragorn.text.normalisation",
+    "aragorn.text.passages",
+    "numpy",
+    "pandas",
+    "rapidfuzz",
+)
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +128,7 @@ def prepare_passages(options: Options) -> None:
         **describe_corpus(files),
         "qrels": hash_input_files([*qrels]),
         "runs": hash_input_files([*runs]),
-        "version": describe_versions(passages, sys.modules[__name__]),
+        "version": describe_versions(__name__),
     }
     judged_docnos = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     pooled_docnos = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +21,6 @@ from aragorn.progress import track_weighted
 from aragorn.storage.archives import hash_input_files
 from aragorn.storage.atomic_files import open_regular
 from aragorn.storage.recorded_files import RecordedFiles
-from aragorn.text import normalisation, surface_tokens
 from aragorn.text.surface_tokens import find_token_spans, normalise_token
 from aragorn.text.tokenisers import Vocabulary
 from aragorn.versions import describe_versions
@@ -41,6 +39,13 @@ from aragorn_training.options import (
 )
 
 VERSION = 1  # of the vectors of the same tables
+COMPUTES_WITH = (
+    "aragorn.text.normalisation",
+    "aragorn.text.surface_tokens",
+    "aragorn.text.tokenisers",
+    "gensim",
+    "numpy",
+)
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
@@ -126,7 +131,7 @@ def prepare_vectors(options: Options) -> None:
     [file_hash] = hash_input_files([file]).values() if file else ["none"]
     cache_key = {
         "tables": tables.xxh3,
-        "version": describe_versions(normalisation, surface_tokens, sys.modules[__name__]),
+        "version": describe_versions(__name__),
         "dimensions": options.dimensions,
         "minimum_frequency": options.minimum_frequency,
         "epochs": options.n_epochs,

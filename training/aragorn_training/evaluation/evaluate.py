@@ -14,6 +14,9 @@ from trectools import TrecEval, TrecQrel, TrecRun
 
 from aragorn.errors import UsageError, abbreviate
 
+VERSION = 1  # of the measures of the same runs
+COMPUTES_WITH = ("ir-measures", "numpy", "pandas", "pytrec-eval-terrier", "trectools")
+
 TOUCHE_NDCG = "nDCG@5-touche"  # unjudged documents are removed after the cut-off
 TOUCHE_DEPTH = 5
 JUDGED_ONLY_NDCG = "nDCG(judged_only=True)@5"

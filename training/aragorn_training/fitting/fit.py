@@ -40,7 +40,6 @@ from aragorn.text.tokenisers import Tokeniser
 from aragorn.versions import describe_versions
 from aragorn_training.cards import render_card
 from aragorn_training.data.work_directory import hash_json
-from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from aragorn_training.fitting.initialisation import build_network, check_inputs
 from aragorn_training.fitting.recipe import Recipe
@@ -176,7 +175,9 @@ def _train(run: _Run, run_dir: Path, device: str, overwrite: bool, processes: Pr
     curve = recipe.task.curve
     rates = (recipe.training.learning_rate, recipe.encoder.learning_rate)
     optimiser = run.trainee.build_optimiser(*rates)
-    versions = describe_versions(training_loop, type(recipe.task), type(network))
+    versions = describe_versions(
+        "aragorn_training.fitting.training_loop", type(recipe.task), type(network)
+    )
     state = TrainingState(hash_json([run.provenance, run.task.file_hashes, versions]))
     is_main_process = processes.rank == 0
     if is_main_process:

@@ -68,6 +68,7 @@ class TextNetworkSpec(TaskSpec, frozen=True):
     """Base of tasks whose networks start from an encoder or from vectors of normalised words."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = ("scipy",)
 
     def build_network(
         self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path

@@ -98,6 +98,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Settings of a training task: a table of recipes, and a module of aragorn_training.tasks."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn_training.fitting.validation",)
 
     curve: ClassVar[CurveSpec]
     data_kind: ClassVar[str] = "pairs"  # KIND of `prepare KIND`, which writes the examples

@@ -28,6 +28,7 @@ from aragorn_training.fitting.task import (
 )
 
 VERSION = 1  # of networks trained with the same recipe and data
+COMPUTES_WITH = ("aragorn.inference.checkpoint", "numpy", "torch")
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,14 @@ from aragorn_training.data.split import METRIC_CUTOFF, POSITIVES
 from aragorn_training.fitting.initialisation import read_encoder_config
 
 VERSION = 1  # of validation scores of the same network
+COMPUTES_WITH = (
+    "aragorn.inference.pair_scoring",
+    "aragorn.text.normalisation",
+    "aragorn_training.data.distant_supervision",
+    "numpy",
+    "rank-bm25",
+    "torch",
+)
 
 # query rows → scores (queries, candidates)
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]

@@ -21,7 +21,6 @@ from aragorn.storage.atomic_files import get_printable_name
 from aragorn.systems.catalogue import ENSEMBLES
 from aragorn.systems.fusion import EnsembleStage
 from aragorn.systems.weighted_sum import Member, WeightedSum
-from aragorn.text import normalisation, tokenisers
 from aragorn.versions import describe_versions
 from aragorn_training.cards import write_fitted
 from aragorn_training.data.corpora import format_credit
@@ -30,13 +29,17 @@ from aragorn_training.data.pair_tables import load_validation_queries
 from aragorn_training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
 from aragorn_training.data.work_directory import hash_json, lock_run, read_prepared_manifest
 from aragorn_training.evaluation.folds import assign_folds
-from aragorn_training.fitting import validation
 from aragorn_training.fitting.validation import build_ranker_scorer, measure_candidates
 from aragorn_training.fusion import Options
 from aragorn_training.fusion.learners import fit_linear
 from aragorn_training.options import get_checkpoint_output
 
 VERSION = 1  # of models fitted to the same scores
+COMPUTES_WITH = (
+    "aragorn.systems.weighted_sum",
+    "aragorn_training.fitting.validation",
+    "aragorn_training.fusion.learners",
+)
 
 log = logging.getLogger(__name__)
 
@@ -116,8 +119,10 @@ def _score_validation(
         )
         tie_order = queries.tie_order[queries.candidates]
         scorer = build_ranker_scorer(checkpoint.network.to(device), device)
-        code = describe_versions(validation, normalisation, tokenisers, type(checkpoint.network))
-        key = hash_json([checkpoint.fingerprint, code, inputs, CANDIDATES.names, device])
+        versions = describe_versions(
+            "aragorn_training.fitting.validation", type(checkpoint.network)
+        )
+        key = hash_json([checkpoint.fingerprint, versions, inputs, CANDIDATES.names, device])
         parts = Parts(work_dir / f"validation-scores-{name}-{key}")
         n_queries = len(tie_order)
         ends = range(QUERIES_PER_BATCH, n_queries, QUERIES_PER_BATCH)

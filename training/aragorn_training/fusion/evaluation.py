@@ -1,7 +1,6 @@
 """Evaluate a learned fusion and its variants by cross-validation."""
 
 import logging
-import sys
 from collections.abc import Collection, Mapping
 from functools import partial
 from hashlib import sha256
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
-from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage, add_log_lengths
 from aragorn.systems.weighted_sum import LENGTH_FEATURE, PAIR_COLUMNS
@@ -36,6 +34,11 @@ from aragorn_training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, Lam
 from aragorn_training.mapping import map_cached
 
 VERSION = 1  # of the features of the same scores
+COMPUTES_WITH = (
+    "aragorn.systems.weighted_sum",
+    "aragorn_training.evaluation.evaluate",
+    "aragorn_training.fusion.learners",
+)
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +217,7 @@ class FusionEvaluation:
             table = compute_features(self.stage, self.retrieval, pool_depths, cap, pairs)
             return table[names].to_numpy(float)
 
-        versions = describe_versions(weighted_sum, sys.modules[__name__])
+        versions = describe_versions(__name__, type(self.stage))
         member_keys = map(self.retrieval.compute_key, self.stage.get_dependencies())
         parts = "\n".join([repr((pool_depths, cap)), versions, *member_keys])
         key = sha256(parts.encode()).hexdigest()

@@ -34,6 +34,7 @@ from aragorn_training.fusion.recipe import RIDGE, FusionRecipe, load_fusion_reci
 from aragorn_training.options import get_checkpoint_output
 
 VERSION = 1  # of models fitted to the same scores
+COMPUTES_WITH = ("aragorn_training.fusion.evaluation", "scipy")
 
 log = logging.getLogger(__name__)
 

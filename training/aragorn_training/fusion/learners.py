@@ -16,6 +16,16 @@ from aragorn.errors import TrainingError, pluralise
 from aragorn.systems.weighted_sum import PAIR_COLUMNS, standardise_by_topic
 from aragorn_training.fusion.recipe import FitSettings, LambdaMARTSettings, RankNetSettings
 
+VERSION = 1  # of models fitted to the same examples
+COMPUTES_WITH = (
+    "aragorn.systems.weighted_sum",
+    "lightgbm",
+    "numpy",
+    "pandas",
+    "scikit-learn",
+    "torch",
+)
+
 
 @dataclass(frozen=True)
 class TrainingSet:

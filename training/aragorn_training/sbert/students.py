@@ -5,7 +5,6 @@ conclusions are truncated to the query length in subwords.
 """
 
 import logging
-import sys
 import time
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,6 @@ from aragorn.cache import Parts
 from aragorn.index.weighting import BM25
 from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.systems.lexical import IndexSettings
-from aragorn.text import tokenisers
 from aragorn.text.normalisation import remove_urls
 from aragorn.text.tokenisers import WordPieceTokeniser
 from aragorn.versions import describe_versions
@@ -45,6 +43,18 @@ from aragorn_training.sbert.networks import (
 )
 
 VERSION = 1  # of students trained with the same settings
+COMPUTES_WITH = (
+    "aragorn.index.weighting",
+    "aragorn.systems.lexical",
+    "aragorn.text.normalisation",
+    "aragorn.text.tokenisers",
+    "aragorn_training.data.distant_supervision",
+    "aragorn_training.fitting.validation",
+    "datasets",
+    "sentence-transformers",
+    "torch",
+    "transformers",
+)
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +114,7 @@ class StudentTraining:
         table_hashes = {
             name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()
         }
-        versions = describe_versions(tokenisers, sys.modules[__name__], type(recipe.task))
+        versions = describe_versions(__name__, type(recipe.task))
         # hash of settings, data, encoders and versions
         self.cache_key = hash_json([settings, pretrained.sha256, versions, device, table_hashes])
         self._cache = Parts(work_dir / "students" / self.cache_key)

@@ -15,6 +15,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     """Settings of an Augmented SBERT student, with learning rate and layers of [encoder]."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn_training.sbert.students",)
 
     curve: ClassVar = PairwiseSpec.curve
     is_trained_externally: ClassVar = True

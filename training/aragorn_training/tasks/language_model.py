@@ -177,6 +177,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     """Settings of pre-training as a language model; an example is a group of passages."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn.text.surface_tokens",)
 
     curve: ClassVar = CurveSpec(
         "negative log-likelihood per word",

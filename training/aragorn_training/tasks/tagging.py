@@ -49,6 +49,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     """Settings of training a sequence tagger; the batch size is a number of passages."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = ("aragorn.text.surface_tokens", "seqeval")
 
     curve: ClassVar = CurveSpec(
         "negative log-likelihood per passage",

@@ -53,6 +53,11 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     """Settings of training on passages with words labelled by a reference text."""
 
     version: ClassVar[int] = 1
+    computes_with: ClassVar[tuple[str, ...]] = (
+        "aragorn.text.passages",
+        "aragorn.text.surface_tokens",
+        "seqeval",
+    )
 
     curve: ClassVar = CurveSpec(
         "masked mean squared error",

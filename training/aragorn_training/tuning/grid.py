@@ -3,7 +3,6 @@
 import itertools
 import logging
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,14 +15,11 @@ import pandas as pd
 
 from aragorn import __version__
 from aragorn.errors import InputError, UsageError
-from aragorn.index import inverted, weighting
 from aragorn.index.weighting import search
 from aragorn.rankings import DEFAULT_DEPTH, build_rankings
 from aragorn.storage.archives import hash_named_files
-from aragorn.systems import lexical
 from aragorn.systems.enrichment import Enrichment
 from aragorn.systems.lexical import LexicalParameters, get_term_index
-from aragorn.text import index_terms
 from aragorn.versions import describe_versions
 from aragorn_training import configs
 from aragorn_training.cards import write_fitted
@@ -43,6 +39,11 @@ from aragorn_training.mapping import map_cached
 from aragorn_training.options import SELECTION_MEASURES
 
 VERSION = 1  # of the measures of the same rankings
+COMPUTES_WITH = (
+    "aragorn.index.weighting",
+    "aragorn.systems.lexical",
+    "aragorn_training.evaluation.evaluate",
+)
 
 log = logging.getLogger(__name__)
 
@@ -208,8 +209,8 @@ def evaluate_grid(
     enrichment = _get_enrichment(grid.points[0])
     key = (
         sorted(judged.hashes.items()),
-        retrieval.dataset.fingerprint,
-        describe_versions(index_terms, inverted, lexical, weighting, sys.modules[__name__]),
+        retrieval.describe_request(),
+        describe_versions(__name__),
         DEFAULT_DEPTH,
         enrichment.describe_results(retrieval.session) if enrichment else "",
     )

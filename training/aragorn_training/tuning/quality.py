@@ -6,7 +6,6 @@ Webis-ArgQuality-20 only. Topics that ask the same question are in the same fold
 
 import itertools
 import logging
-import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -40,6 +39,14 @@ from aragorn_training.options import SELECTION_MEASURES
 from aragorn_training.tuning.grid import STORED_MEASURES, encode_grid
 
 VERSION = 1  # of quality scores of the same pairs
+COMPUTES_WITH = (
+    "aragorn.inference.pair_scoring",
+    "aragorn.systems.quality",
+    "aragorn.text.normalisation",
+    "aragorn_training.evaluation.evaluate",
+    "aragorn_training.fitting.validation",
+    "aragorn_training.tuning.grid",
+)
 
 log = logging.getLogger(__name__)
 
@@ -231,8 +238,8 @@ def evaluate_webis_topics(
     network = stage.quality.load_checkpoint(retrieval.session.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
-    versions = describe_versions(*stage.quality.get_sources(), sys.modules[__name__])
-    key = repr((network.fingerprint, retrieval.session.computation, versions, pairs))
+    network_key = stage.quality.describe_results(retrieval.session)
+    key = repr((network_key, describe_versions(__name__), pairs))
     parts = retrieval.session.cache.parts("scores-webis", sha256(key.encode()).hexdigest())
     quality = parts.get_or_build_array(
         "quality", lambda: score_texts(network, pairs, retrieval.session.device)

@@ -26,6 +26,7 @@ class DeepCT(BERTNetwork, Tagger):
     """A linear layer, without activation, over the BERT vector of each word's first subword."""
 
     version = 1
+    computes_with = ("aragorn.text.passages",)
 
     tokeniser_class = WordPiecePassageTokeniser
     output_name = "weight"

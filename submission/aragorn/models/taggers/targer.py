@@ -93,6 +93,7 @@ class TARGER(Tagger):
     """
 
     version = 1
+    computes_with = ("aragorn.text.surface_tokens",)
 
     tokeniser_class = SurfaceTokeniser
     output_name = "kept"

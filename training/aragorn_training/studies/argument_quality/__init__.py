@@ -20,7 +20,6 @@ from aragorn.inference.pretrained import PretrainedEncoder
 from aragorn.options import option
 from aragorn.versions import describe_versions
 from aragorn_training.data.quality import load_table
-from aragorn_training.fitting import training_loop
 from aragorn_training.fitting.initialisation import build_network
 from aragorn_training.fitting.listwise import LOSSES
 from aragorn_training.fitting.recipe import EncoderSettings, Recipe
@@ -145,13 +144,14 @@ def _build_key(
         hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest()
         for name in setting.data_sets
     ]
-    code = describe_versions(
-        training_loop, type(recipe.task), recipe.task.resolve_network_class(recipe)
+    network_class = recipe.task.resolve_network_class(recipe)
+    versions = describe_versions(
+        "aragorn_training.fitting.training_loop", type(recipe.task), network_class
     )
     settings: dict[str, Any] = msgspec.to_builtins(recipe)
     settings["network"].pop("topic", None)  # cells determine topic, loss, data sets and seed
     del settings["task"]["loss"], settings["task"]["datasets"], settings["seed"]
-    return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device, data
+    return settings, PretrainedEncoder(recipe.encoder.name).sha256, versions, device, data
 
 
 def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: str) -> np.ndarray:

@@ -8,7 +8,6 @@ pairs, and pairs labelled by a teacher.
 import logging
 import math
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +50,12 @@ from aragorn_training.sbert.students import subsample
 from aragorn_training.studies.augmented_sbert import metrics, sampling
 
 VERSION = 1  # of trials with the same settings
+COMPUTES_WITH = (
+    "aragorn.systems.conclusions",
+    "aragorn_training.sbert.students",
+    "scikit-learn",
+    "scipy",
+)
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +211,7 @@ class Study:
     @property
     def key(self) -> tuple[str, ...]:
         """Hashes of the encoders, device, and version of this module."""
-        version = describe_versions(sys.modules[__name__])
+        version = describe_versions(__name__)
         return (self.teacher.sha256, self.student.sha256, self.device, version)
 
     def identify(self, cell: Cell) -> object:

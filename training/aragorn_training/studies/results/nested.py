@@ -5,7 +5,6 @@ topics. Grids, length exponent, quality re-ranking, members' grids and number of
 of the fusion are all selected on the training topics.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -17,7 +16,6 @@ import pandas as pd
 from aragorn.pipeline.retrieval import Stage
 from aragorn.progress import track
 from aragorn.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
-from aragorn.systems import weighted_sum
 from aragorn.systems.catalogue import DEBATES, LEARNED_FUSIONS, QUALITY_RERANKINGS, SYSTEMS
 from aragorn.systems.fusion import LearnedFusionStage
 from aragorn.systems.latent import LatentParameters
@@ -49,6 +47,13 @@ from aragorn_training.tuning.quality import (
 )
 
 VERSION = 1  # of the fusions fitted to the same features
+COMPUTES_WITH = (
+    "aragorn.systems.weighted_sum",
+    "aragorn_training.fusion.evaluation",
+    "aragorn_training.fusion.learners",
+    "aragorn_training.tuning.grid",
+    "aragorn_training.tuning.quality",
+)
 
 N_PARTITIONS = 10
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the text length in SNRM
@@ -170,7 +175,8 @@ class NestedTuning:
         recipe = msgspec.json.encode(self._recipe, order="sorted")
         data_key = (recipe, sorted(self._judged.hashes.items()))
         member_keys = [self._retrieval.compute_key(member) for _, member in members]
-        key = repr((data_key, describe_versions(weighted_sum, sys.modules[__name__]), member_keys))
+        versions = describe_versions(__name__, type(stage))
+        key = repr((data_key, versions, member_keys))
         store = self._retrieval.session.cache.parts("nested-fusion", key)
         part = np.packbits(is_training).tobytes().hex()
         return store.get_or_build_array(part, lambda: self._fit_fusion(tuned_stage, is_training))
