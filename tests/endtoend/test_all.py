@@ -172,6 +172,8 @@ def test_steps_run_side_by_side_after_their_requirements(run, tmp_path, caplog):
     (tmp_path / "network").unlink()
     assert ["begin", "network", *flags] in run(build_steps(tmp_path, changed="start"))[1]
     (tmp_path / "network").write_text("of another recipe")
+    steps = build_steps(tmp_path, changed="start")
+    assert Records(steps, tmp_path).get_state("network") == "outdated"
     assert ["begin", "network", *flags] in run(build_steps(tmp_path, changed="start"))[1]
     assert run(build_steps(tmp_path, changed="start"))[1][0][1] == "broken"
 

@@ -74,8 +74,8 @@ class Records:
         replace_atomic(self.get_log(name).with_suffix(".json"), msgspec.json.encode(record))
 
     def get_state(self, name: str) -> str:
-        """Return whether a step is NEW, FINISHED, STARTED, OUTDATED, i.e. with another key, or
-        REUSED, i.e. its stored checkpoint is still to be copied."""
+        """Return whether a step is NEW, FINISHED, STARTED, OUTDATED, i.e. with another key or
+        output, or REUSED, i.e. its stored checkpoint is still to be copied."""
         record = self.read(name)
         step = self._steps[name]
         is_current = record is not None and record.key == self.keys[name]
@@ -85,7 +85,7 @@ class Records:
             return REUSED
         if record is None:
             return NEW
-        return STARTED if is_current else OUTDATED
+        return STARTED if is_current and not record.output else OUTDATED
 
 
 @dataclass
