@@ -42,6 +42,7 @@ PACKAGE_DIR = Path(__file__).resolve().parent.parent
 RESULTS = (PACKAGE_DIR / "results").resolve()  # in a checkout, a symbolic link to training/results
 PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
 STEP_SECONDS = RESULTS / "step_seconds.csv"  # of the steps of `all` on the excerpt
+UNPUBLISHED = ("\N{EN DASH}", "-")  # theirs, where a table has no figure
 SPREAD = " ± "  # separates a figure from its standard deviation
 REPRODUCED = "reproduced"
 BETTER = "better"
@@ -54,7 +55,6 @@ VERDICTS = (REPRODUCED, BETTER, WORSE, DIFFERENT, NOT_COMPARABLE, NOT_RUN)
 GAIN = "gain"
 SETTING = "setting"
 SIZE = "size"
-N_LARGEST = 5  # number of differences listed at the top of the page
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
 SETTINGS = "settings"  # name of the table of checkpoints and recipes
 SEED = "seed"  # column of result files with a row per seed
@@ -208,28 +208,15 @@ def read_results(file: str) -> pd.DataFrame:
 
 
 def count_verdicts(figures: pd.DataFrame) -> list[int]:
-    """Count the figures of each of VERDICTS."""
-    return [int((figures["verdict"] == verdict).sum()) for verdict in VERDICTS]
+    """Count the published figures of each of VERDICTS."""
+    verdicts = figures["verdict"][~figures["theirs"].isin(UNPUBLISHED)]
+    return [int((verdicts == verdict).sum()) for verdict in VERDICTS]
 
 
 def count_items_not_run(figures: pd.DataFrame) -> int:
     """Count the items with a figure that is not run."""
     not_run = figures[figures["verdict"] == NOT_RUN]
     return len(not_run[["publication", "item"]].drop_duplicates())
-
-
-def find_largest_differences(figures: pd.DataFrame) -> pd.DataFrame:
-    """Return the figures with the N_LARGEST relative differences among those that are better or
-    worse, one per item.
-
-    A figure that several items or publications print is returned once.
-    """
-    comparable = figures[figures["verdict"].isin([BETTER, WORSE])]
-    theirs = comparable["theirs"].map(_to_number).astype(float)
-    share = (comparable["difference"].astype(float) / theirs).abs().replace(float("inf"), 0)
-    ordered = comparable.loc[share.sort_values(ascending=False, kind="stable").index]
-    largest = ordered.drop_duplicates(["publication", "item"])
-    return largest.drop_duplicates(["row", "measure", "theirs"]).head(N_LARGEST)
 
 
 def format_figure(value: float | str | None) -> str:

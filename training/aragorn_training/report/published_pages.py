@@ -19,7 +19,6 @@ from aragorn_training.report.published import (
     compare_figures,
     count_items_not_run,
     count_verdicts,
-    find_largest_differences,
     format_figure,
     read_differences,
     read_highlights,
@@ -42,15 +41,15 @@ def write_published(page: Path = PAGE) -> None:
     environment.globals |= {**formats, "verdicts": VERDICTS}
     figures = compare_figures()
     sources = read_texts(PUBLISHED / "sources.csv")
-    titles = dict(read_texts(PUBLISHED / "publications.csv").to_numpy())
-    publications = [_build_publication(name, title, figures) for name, title in titles.items()]
+    publications = [
+        _build_publication(name, title, figures)
+        for name, title in read_texts(PUBLISHED / "publications.csv").to_numpy()
+    ]
     template = environment.get_template(f"published.{'html' if is_html else 'md'}.jinja")
     content = template.render(
         publications=publications,
-        titles=titles,
         highlights=read_highlights(figures),
         n_not_run=count_items_not_run(figures),
-        largest=find_largest_differences(figures).to_dict("records"),
         differences=read_differences().to_numpy().tolist(),
         columns=list(sources),
         sources=sources.to_numpy().tolist(),

@@ -206,6 +206,19 @@ def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold():
     assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))
 
 
+def test_partial_auc_is_half_for_a_random_order_and_one_for_a_perfect_one():
+    labels = np.array([1, 1] + [0] * 40)
+    order = -np.arange(42.0)
+    assert metrics.compute_partial_auc(labels, order) == 1
+    assert metrics.compute_partial_auc(labels, np.zeros(42)) == pytest.approx(0.5)
+    half = np.concatenate(
+        [order[:1], [-100.0], order[2:]]
+    )  # one related pair first, the other last: area .025 of .00125 to .05
+    assert metrics.compute_partial_auc(labels, half) == pytest.approx(
+        0.5 + 0.5 * (0.025 - 0.00125) / (0.05 - 0.00125)
+    )
+
+
 @pytest.mark.slow
 def test_sweeps_share_gold_networks_and_keep_other_rows(run, tmp_path, monkeypatch):
     monkeypatch.setitem(
