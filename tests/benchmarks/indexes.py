@@ -12,10 +12,10 @@ from aragorn.cache import Cache, Parts
 from aragorn.index.dense import DenseIndex
 from aragorn.index.vectors import VectorStore, hash_text
 from aragorn.index.weighting import RM3, Dirichlet
+from aragorn.io.collection import select_texts
 from aragorn.rankings import MAX_DEPTH
 from aragorn.systems.conclusions import MAX_CONCLUSIONS, ConclusionIndex
 from aragorn.systems.lexical import IndexSettings, TermIndex, build_term_index, search_all
-from aragorn.text.index_terms import select_texts
 from aragorn.text.normalisation import normalise
 from tests.benchmarks.benchmark import Result, compare_with_target, time_call
 from tests.conftest import open_retrieval

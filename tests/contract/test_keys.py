@@ -1,6 +1,6 @@
-"""Tests that keys of kept results have the versions of all that computes them.
+"""Tests that keys of kept results have the versions of all modules that compute them.
 
-A module with a VERSION names what it computes with in COMPUTES_WITH, a class with a `version` in
+A module with a VERSION names the modules that it calls in COMPUTES_WITH, a class with a `version` in
 `computes_with`. Each must name all modules with a VERSION, and all libraries, that its file imports,
 directly or through modules without a VERSION; so must each call of `describe_versions`. Classes with
 a version (components, networks, tasks) are described by the keys of the objects that use them.
@@ -60,7 +60,7 @@ LIBRARIES = {
 }
 # Modules at which the search for imports ends.
 ENDS = {
-    # they hold components, which are described as they are used: `describe_results`, `compute_key`
+    # they hold components, which their keys describe: `describe_results`, `compute_key`
     "aragorn/pipeline/retrieval.py",
     "aragorn/pipeline/session.py",
     "aragorn/systems/catalogue.py",
@@ -251,7 +251,8 @@ def test_readers_of_an_input_are_described():
 
 def test_missing_names_are_found(monkeypatch):
     monkeypatch.setattr(normalisation, "COMPUTES_WITH", ())
-    monkeypatch.setattr(lexical, "COMPUTES_WITH", ("aragorn.text.index_terms",))
+    names = ("aragorn.text.index_terms", "aragorn.io.collection")
+    monkeypatch.setattr(lexical, "COMPUTES_WITH", names)
     assert find_missing("aragorn.text.normalisation") == {"inflect"}
     assert find_missing("aragorn.systems.lexical") == {
         "aragorn.index.inverted",

@@ -1,4 +1,5 @@
-"""Select the documents with long premises, which systems retrieve; verify ids of args.me.
+"""Select the documents with long premises, which systems retrieve, and their texts; verify ids of
+args.me.
 
 The part of the ids of version 2020-04-01 after -A is a hash of premise and conclusion.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from aragorn.progress import track
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1  # of the documents that are selected
+VERSION = 1  # of the documents and texts that are selected
+
+Fields = Literal["conclusion premise", "premise"]
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,17 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
     n_short = int(((word_counts > 0) & (word_counts < min_words)).sum())
     log_collection_size(len(word_counts), n_empty, n_short, min_words)
     return documents[(word_counts >= min_words) & bool(word_counts.any())].reset_index(drop=True)
+
+
+def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
+    """Return one text per document; TIREx documents have one text, which is used once."""
+    if fields == "premise":
+        return documents["premise"].tolist()
+    rows = zip(documents["conclusion"], documents["premise"], strict=True)
+    return [
+        premise if conclusion == premise else f"{conclusion} {premise}"
+        for conclusion, premise in rows
+    ]
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:

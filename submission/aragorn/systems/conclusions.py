@@ -39,13 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of the index and its scores
-COMPUTES_WITH = (
-    "aragorn.text.normalisation",
-    "aragorn.text.index_terms",
-    "aragorn.index.inverted",
-    "aragorn.index.weighting",
-    "numpy",
-)
+COMPUTES_WITH = ("aragorn.index.weighting",)
 
 MAX_CONCLUSIONS = 100  # conclusions per topic; all their premises are ranked
 # as in rank-bm25

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from aragorn.engine import run_task
 from aragorn.explanation import Highlight, Row
+from aragorn.io.collection import Fields, select_texts
 from aragorn.pipeline.retrieval import Component
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
-from aragorn.text.index_terms import Fields, select_texts
 from aragorn.text.normalisation import URL
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Enrichment(Component):
     """The index terms, annotations and weights that a tagger assigns to documents."""
 
     version = 1
-    computes_with = ("aragorn.inference.enrichment", "aragorn.text.index_terms")
+    computes_with = ("aragorn.inference.enrichment", "aragorn.io.collection")
     uses_torch = True
     checkpoint: str
 

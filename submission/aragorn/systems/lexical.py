@@ -30,19 +30,13 @@ from aragorn.index.weighting import (
     expand_query,
     search,
 )
+from aragorn.io.collection import Fields, select_texts
 from aragorn.pipeline.retrieval import Retrieval, Stage
 from aragorn.pipeline.session import CheckpointStore, Collection
 from aragorn.progress import track
 from aragorn.rankings import MAX_DEPTH, build_rankings
 from aragorn.systems.enrichment import Enrichment
-from aragorn.text.index_terms import (
-    END_OF_TEXT,
-    Fields,
-    Stemmer,
-    TermAnalyser,
-    select_texts,
-    split_tokens,
-)
+from aragorn.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, split_tokens
 from aragorn.threads import count_cpu_cores
 from aragorn.versions import describe_versions
 
@@ -55,14 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION = 1  # of the frequencies in an index
-COMPUTES_WITH = (
-    "aragorn.text.normalisation",
-    "aragorn.text.index_terms",
-    "aragorn.index.inverted",
-    "aragorn.index.weighting",
-    "numpy",
-    "scipy",
-)
+COMPUTES_WITH = ("aragorn.index.weighting", "aragorn.io.collection")
 
 BLOCK_SIZE = 16384  # documents whose terms are counted together
 SPLIT_SIZE = 256  # documents that are split into tokens together

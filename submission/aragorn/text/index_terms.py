@@ -1,25 +1,19 @@
-"""Select the texts of arguments, and convert them to index terms.
+"""Convert texts to index terms.
 
 Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes
 and stop words, and optionally stemmed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from aragorn.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
 from aragorn.text.porter import stem
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 VERSION = 1  # of index terms and stems
 COMPUTES_WITH = ("aragorn.text.normalisation",)
 
-Fields = Literal["conclusion premise", "premise"]
 Stemmer = Literal["porter", "none"]
 
 END_OF_TEXT = b"\xff"  # marks the end of a text; never occurs in UTF-8
@@ -29,17 +23,6 @@ _ASCII_TRANSLATION = bytes(
 )  # lower-cases ASCII letters; maps ASCII punctuation to spaces
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
-
-
-def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """Return one text per document; TIREx documents have one text, which is used once."""
-    if fields == "premise":
-        return documents["premise"].tolist()
-    rows = zip(documents["conclusion"], documents["premise"], strict=True)
-    return [
-        premise if conclusion == premise else f"{conclusion} {premise}"
-        for conclusion, premise in rows
-    ]
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:

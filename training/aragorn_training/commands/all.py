@@ -35,45 +35,35 @@ if TYPE_CHECKING:
 
 def make_all(options: Options) -> None:
     """Make the checkpoints of all systems from a corpus; compare their metrics with stored ones."""
-    from aragorn_training.commands.graph import (
-        build_graph,
-        list_system_checkpoints,
-        select_steps,
-    )
-    from aragorn_training.commands.scheduler import (
-        FINISHED,
-        Records,
-        Scheduler,
-        format_plan,
-        list_gpus,
-        list_made_checkpoints,
-    )
+    from aragorn_training.commands import graph, scheduler  # slow imports
 
     for path in (options.input_dir, options.data_dir, options.qrels, options.recipes_dir):
         if path and not path.exists():
             raise InputError(f"{path}: not found; check the path")
     create_directory(options.work_dir)
-    steps = build_graph(options, list_made_checkpoints(options.work_dir))
+    steps = graph.build_graph(options, scheduler.list_trained(options.work_dir))
     device = choose_device(options.device)
-    selection = select_steps(steps, options.only)
+    selection = graph.select_steps(steps, options.only)
     selected_steps = {name: steps[name] for name in selection}
-    records = Records(selected_steps, options.work_dir)
+    records = scheduler.Records(selected_steps, options.work_dir)
     relevant_steps = selected_steps if options.only else steps
-    print(format_plan(relevant_steps, selection, records, device), flush=True)
+    print(scheduler.format_plan(relevant_steps, selection, records, device), flush=True)
     if options.plan:
         return
     outputs = {
         name: options.output / name
-        for name in list_system_checkpoints()
+        for name in graph.list_system_checkpoints()
         if options.output and name in (options.only or selection)
     }
     for output in outputs.values():
         require_replaceable(output)
     checkpoints = options.work_dir / "checkpoints"
     _reuse_stored(selected_steps, records, device, checkpoints)
-    gpus = list_gpus(device, options.gpu_processes)
-    scheduler = Scheduler(steps, records, device, options.processes or count_cpu_cores(), gpus)
-    failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
+    gpus = scheduler.list_gpus(device, options.gpu_processes)
+    n_processes = options.processes or count_cpu_cores()
+    failed = scheduler.Scheduler(steps, records, device, n_processes, gpus).run(
+        name for name in selection if records.get_state(name) != scheduler.FINISHED
+    )
     finished = [
         name
         for name, step in selected_steps.items()

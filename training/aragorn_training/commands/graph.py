@@ -37,8 +37,7 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
     "fuse": "aragorn_training.fusion.learned",
     **{f"fuse {name}": "aragorn_training.fusion.ensemble" for name in ENSEMBLES},
 }
-# verbs with --overwrite, which discards what other inputs, settings or versions left, and nothing
-# else
+# verbs with --overwrite, which discards only results of other inputs, settings or versions
 OVERWRITING = ("prepare", "fit")
 # output of `prepare KIND` in the working directory, if not KIND
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}
@@ -70,11 +69,11 @@ class Step:
         return ["".join(map(str, part)) for part in parts] + [*self.directories, *flags]
 
     def hash_output(self) -> str:
-        """Hash provenance.json or the manifests, which name the contents of the output; "" if it
+        """Hash the provenance or manifests, which name the contents of the output; return "" if it
         does not exist."""
-        files = sorted(self.output.glob("*.json")) if self.output.is_dir() else [self.output]
         if not self.output.exists():
             return ""
+        files = sorted(self.output.glob("*.json")) if self.output.is_dir() else [self.output]
         return hash_json([[file.name, sha256_file(file)] for file in files])
 
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
@@ -98,10 +97,11 @@ def _hash_path(path: Path) -> object:
     return [[file.name, sha256_file(file)] for file in files if file.is_file()]
 
 
-def build_graph(options: Options, made: Collection[str] = ()) -> dict[str, Step]:
+def build_graph(options: Options, trained: Collection[str] = ()) -> dict[str, Step]:
     """Build all steps by name, each after its requirements; a step whose input is not given, or
-    that requires such a step, is `missing` it. The checkpoints `made` earlier are not reused."""
-    graph = _Graph(options, made)
+    that requires such a step, is `missing` it. Checkpoints `trained` in the working directory are
+    not reused."""
+    graph = _Graph(options, trained)
     for name in list_system_checkpoints():
         graph.add(name)
     return graph.steps
@@ -146,10 +146,10 @@ def _list_sources(components: Iterable[Component]) -> tuple[type | str, ...]:
 class _Graph:
     """Steps that are added after the steps that they require."""
 
-    def __init__(self, options: Options, made: Collection[str]) -> None:
+    def __init__(self, options: Options, trained: Collection[str]) -> None:
         self.steps: dict[str, Step] = {}
         self._options = options
-        self._not_reused = {*options.only, *made}
+        self._not_reused = {*options.only, *trained}
         self._corpus: tuple[Argument, ...] = ("-i", options.input_dir)
         self._missing_qrels = [] if options.qrels else ["--qrels"]
         self._add_data("pairs", self._corpus)

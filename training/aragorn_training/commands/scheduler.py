@@ -170,8 +170,8 @@ class Scheduler:
             process.wait()
 
 
-def list_made_checkpoints(work_dir: Path) -> list[str]:
-    """Return the names of the checkpoints that steps have made, not copied, in `work_dir`."""
+def list_trained(work_dir: Path) -> list[str]:
+    """Return the names of the checkpoints that steps have trained or fitted, not copied."""
     records = Records({}, work_dir)
     by_name = {name: records.read(name) for name in list_system_checkpoints()}
     return [

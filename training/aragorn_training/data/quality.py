@@ -60,9 +60,9 @@ class Options(PrepareOptions):
 def prepare_quality(options: Options) -> None:
     """Build tables of the argument-quality data sets (UKP, IBM, Webis).
 
-    One table, with a manifest of its source files, per data set that has a folder, in the first
-    directory that has it. The table of
-    Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
+    One table, with a manifest of its source files, per data set; each is read from the first
+    directory that has its folder. The table of Webis-ArgQuality-20 has more columns than COLUMNS,
+    see `webis_argquality.read_judgments`.
     """
     directories = {
         name: directory

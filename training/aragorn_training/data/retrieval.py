@@ -9,12 +9,12 @@ import pandas as pd
 
 from aragorn.cache import open_cache
 from aragorn.engine import FLOAT32, choose_device, choose_precision
+from aragorn.io.collection import Fields
 from aragorn.io.dataset import Dataset
 from aragorn.io.qrels import read_qrels
 from aragorn.pipeline.retrieval import Retrieval
 from aragorn.pipeline.session import CheckpointStore, Collection, Session
 from aragorn.systems.enrichment import Enrichment
-from aragorn.text.index_terms import Fields
 from aragorn_training.evaluation.overlap import check_overlap
 
 

@@ -408,7 +408,7 @@ def format_trials_table(results: Path = RESULTS) -> str:
 
 def _read_test_results(results: Path, plan: str) -> dict[Hashable, str]:
     """Read the means of a plan's runs, NAME and NAME-seedN, as texts by trial and measure; those of
-    SEEDS_PLAN, whose trials have names of others, are in a file of their own, if any."""
+    SEEDS_PLAN, whose trials have the names of other plans', are in a separate file, if any."""
     file = results / (f"trials_{plan}_means.csv" if plan == SEEDS_PLAN else "trials_means.csv")
     if plan == SEEDS_PLAN and not file.exists():
         return {}

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from aragorn.inference.enrichment import SHARD_SIZE
+from aragorn.io.collection import Fields, select_texts
 from aragorn.options import argument
 from aragorn.pipeline.session import Collection
 from aragorn.systems.enrichment import Enrichment
-from aragorn.text.index_terms import Fields, select_texts
 from aragorn_training.data.retrieval import load_input_fields, open_retrieval
 from aragorn_training.options import CheckpointOptions, InputOptions, PrecisionOptions, StudyOptions
 
