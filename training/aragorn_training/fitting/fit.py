@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 
 BEST_DIR = "best"  # subdirectory with the best (or last) network so far
 FEW_STEPS = 10  # a training of fewer steps is warned of
-BaselineMetrics = dict[str, dict[str, float]]  # metrics by baseline
 
 
 def fit(
@@ -99,9 +98,7 @@ def fit(
             "torchrun"
         )
     recipe.task.load_or_train_weights(recipe, trainee.network, work_dir, device)
-    return run.write_final_checkpoint(
-        trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), []
-    )
+    return run.write_final_checkpoint(trainee.network, 0, float(recipe.training.epochs), [])
 
 
 @dataclass(frozen=True)
@@ -137,25 +134,14 @@ class _Run:
         parts = (trainee.checkpoint_class, network, trainee.tokeniser)
         save_network(directory, *parts, metrics, self.provenance, card, trainee.pretrained)
 
-    def measure_baselines(self) -> BaselineMetrics:
-        """Return and log the metrics of the task's baselines."""
-        baselines = self.task.measure_baselines()
-        for name, metrics in baselines.items():
-            log.info("Baseline %s: %s", name, _format_metrics(metrics))
-        return baselines
-
     def write_final_checkpoint(
-        self,
-        network: Network,
-        step: int,
-        epoch: float,
-        baselines: BaselineMetrics,
-        log_rows: list[dict[str, float]],
+        self, network: Network, step: int, epoch: float, log_rows: list[dict[str, float]]
     ) -> None:
-        """Validate the selected network and write its checkpoint with baselines and log."""
+        """Validate the selected network and the baselines, and write the checkpoint with both."""
         curve = self.recipe.task.curve
         task = self.task
         metrics = task.validate_final(network, step)
+        baselines = task.measure_baselines()
         epoch_key = "last epoch" if curve.keep_last else "best epoch"
         sizes = {curve.validation_unit: task.validation_size, epoch_key: epoch}
         validation = {"validation": metrics, **task.validation_settings, **sizes}
@@ -189,7 +175,6 @@ def _train(run: _Run, run_dir: Path, device: str, overwrite: bool, processes: Pr
     if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_up_to_date():
         log.info("%s: already complete, skipped", run.checkpoint_dir)
         return
-    baselines = run.measure_baselines() if is_main_process else {}
     if saved_state:
         state.restore(saved_state, network, optimiser)
 
@@ -212,7 +197,7 @@ def _train(run: _Run, run_dir: Path, device: str, overwrite: bool, processes: Pr
         # with rounded weights
         best_network = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)
         epoch = curve.select(state.log_rows)["epoch"]
-        run.write_final_checkpoint(best_network, state.step, epoch, baselines, state.log_rows)
+        run.write_final_checkpoint(best_network, state.step, epoch, state.log_rows)
 
 
 @torch.no_grad()
