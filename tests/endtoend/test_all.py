@@ -214,9 +214,11 @@ def test_plan_lists_states_and_missing_inputs(tmp_path, capsys, assert_fails):
     starts = [["step", "state"], *steps, ["remaining:", "about"]]
     assert [line[:2] for line in lines if line] == starts  # no input of another step is missing
     remaining = " ".join(lines[4]).partition(" (steps not yet measured here: of the shipped")
-    assert remaining[0].endswith("and 2 steps of unknown duration")
+    assert remaining[0] == "remaining: about 100 min of computing"
     assert remaining[2] == " recipes on the excerpt)"
     assert lines[3][-3:] == ["prepare", "pairs,", "vanilla_bert"]
+    assert main([*command, "sbert", "--plan"]) == 0
+    assert "about 60 s of computing and 1 step of unknown duration (" in capsys.readouterr().out
     assert main([*command[:-1], "--plan"]) == 0
     assert "\ndeepct: cannot be made, missing --qrels\n" in capsys.readouterr().out
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")

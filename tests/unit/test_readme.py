@@ -141,6 +141,7 @@ def test_generated_sections_are_up_to_date(tmp_path):
 def test_trials_with_other_negatives_are_kept_apart(tmp_path):
     for file in RESULTS.glob("trials_*.csv"):
         shutil.copy(file, tmp_path)
+    (tmp_path / "trials_seeds.csv").unlink()
     table = format_trials_table(tmp_path)
     seeds = pd.read_csv(RESULTS / "trials_cedr_knrm.csv").query("trial == 'cedr_knrm'")
     seeds = seeds.assign(trial="knrm", network="knrm", pool="collection", rule="random")

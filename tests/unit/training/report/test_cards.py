@@ -70,7 +70,7 @@ def test_licences_of_shipped_checkpoints():
         name: provenance["training_data"].get("licence") for name, provenance in PROVENANCES.items()
     }
     assert licences["tfr_bert"] == "CC BY-SA"
-    assert (licences["targer_essays"], licences["knrm"]) == ("CC BY 4.0", None)
+    assert (licences["targer_essays"], licences["knrm"]) == ("CC BY 4.0", "CC BY 4.0")
 
 
 def test_unrecorded_candidates_differ_from_the_default():

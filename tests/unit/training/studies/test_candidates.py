@@ -18,7 +18,7 @@ CPU = "cpu"
 # MAP@20 with the least similar of the split, the least similar of the collection, and random
 # negatives of the collection
 SAMPLE_MAP = {
-    "knrm": (31.58, 34.35, 25.18), BM25: (22.56, 22.73, 22.26), NEGATIVE_COUNT: (6.26, 14.68, 6.41), LENGTH: (4.22, 0.95, 2.05),
+    "knrm": (32.41, 34.69, 25.06), BM25: (22.56, 22.73, 22.26), NEGATIVE_COUNT: (6.26, 14.68, 6.41), LENGTH: (4.22, 0.95, 2.05),
 }  # fmt: skip
 
 
