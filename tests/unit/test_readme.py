@@ -152,7 +152,7 @@ def test_trials_with_other_negatives_are_kept_apart(tmp_path):
     first, second = format_trials_table(tmp_path).split("\n\n")
     assert first + "\n" == table
     header, _, row = second.splitlines()
-    measure = "MAP@20, random ones of the collection"
+    measure = "MAP@20, random negatives of the collection"
     start = f"| trial | seeds | {measure} | MAP@20, Entezari 2020 |"
     assert header.startswith(start)
     deviation = "0.375 ± 0.177"
@@ -169,14 +169,12 @@ def test_negatives_are_those_of_the_checkpoints(tmp_path):
     for name in list(PUBLISHED_ROWS)[1:]:
         (tmp_path / name / "metrics.json").write_text('{"pool": "collection", "rule": "random"}')
     text = format_candidates_table(checkpoints=tmp_path)
-    kinds = (
-        "the least similar of the split (`gru`) and random ones of the collection (`drmm`, `knrm`,"
-    )
+    kinds = "the least similar of the split (`gru`) and random negatives of the collection (`drmm`,"
     assert f"{start}{kinds}" in text
     assert "; of `gru`, the `metrics.json` names neither pool nor rule. The" in text
     (tmp_path / "gru" / "metrics.json").write_text('{"pool": "collection", "rule": "random"}')
     text = format_candidates_table(checkpoints=tmp_path)
-    assert f"\n{start}random ones of the collection. The BERT" in text
+    assert f"\n{start}random negatives of the collection. The BERT" in text
 
 
 def test_table_of_benchmarks_matches_their_results(tmp_path):

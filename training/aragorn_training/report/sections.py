@@ -420,7 +420,7 @@ def _read_test_results(results: Path, plan: str) -> dict[Hashable, str]:
 
 def _describe_candidates(pool: str, rule: str) -> str:
     """Format the negatives of validation, e.g. "the least similar of the split"."""
-    return f"{'random ones' if rule == 'random' else 'the least similar'} of the {pool}"
+    return f"{'random negatives' if rule == 'random' else 'the least similar'} of the {pool}"
 
 
 def _describe_selection(checkpoints: Path) -> str:
