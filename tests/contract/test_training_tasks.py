@@ -247,10 +247,13 @@ def test_other_and_damaged_states_are_not_continued(work, caplog):
     assert state.stat().st_mtime_ns == modified  # an equal run is not overwritten
 
 
-def test_stopped_students_resume_with_the_same_bytes(work):
+def test_stopped_students_resume_with_the_same_bytes(work, caplog):
     training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
     student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
+    caplog.set_level(logging.INFO)
     expected = read_files(train(student, work, "uninterrupted student"))
+    progress = re.findall(r"(teacher|student): (\d+) steps? in ", caplog.text)
+    assert progress == [("teacher", "1"), ("student", "2")]
     shutil.rmtree(work / "students")
     with stop_at(TrainingSetup, "train", 1):  # after the teacher was trained
         train(student, work, "resumed student")

@@ -78,8 +78,12 @@ def test_precisions_differ_slightly_and_are_cached_separately(
     assert aragorn(["rank", *flags, "-o", str(tmp_path / "full"), *half_precision]) == expected
 
 
-def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit, work_dir, encoder):
+def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(
+    fit, work_dir, encoder, monkeypatch, caplog
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     assert main(fit("vanilla_bert", frozen=1, lines="bfloat16 = true")) == 0
+    assert "vanilla_bert.toml: encoder.bfloat16 = true is many times slower" in caplog.text
     checkpoint = work_dir / "checkpoints" / "vanilla_bert"
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]

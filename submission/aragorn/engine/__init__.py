@@ -75,13 +75,7 @@ def choose_precision(name: str, device: str) -> str:
         raise UsageError(
             "--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu"
         )
-    import torch
-
-    if not any(
-        is_available
-        for feature, is_available in torch.cpu.get_capabilities().items()
-        if feature.endswith("bf16")
-    ):
+    if not has_bfloat16_instructions():
         raise UsageError(
             "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so "
             "bfloat16 would be many times slower than float32; omit the flag"
@@ -92,6 +86,14 @@ def choose_precision(name: str, device: str) -> str:
             f"`{get_install_command('openvino')}`"
         )
     return name
+
+
+def has_bfloat16_instructions() -> bool:
+    """Return whether this CPU has AVX-512 BF16 or AMX."""
+    import torch
+
+    features = torch.cpu.get_capabilities()
+    return any(value for name, value in features.items() if name.endswith("bf16"))
 
 
 def count_threads() -> int:

@@ -1,10 +1,11 @@
 """Define the commands `fit`, `tune` and `fuse`, which make checkpoints."""
 
+import logging
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from aragorn.engine import choose_device
+from aragorn.engine import CPU, choose_device, has_bfloat16_instructions
 from aragorn.errors import UsageError, escape_undecodable
 from aragorn.options import argument, option
 from aragorn_training.fusion import Options as FuseOptions
@@ -19,6 +20,8 @@ from aragorn_training.options import (
     output_option,
     parse_work_dir,
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,9 @@ def fit_recipe(options: FitOptions) -> None:
     folder = get_default_folder_name(recipe.task.surface_vector_method)
     vectors = options.vectors or options.work_dir / folder
     device = choose_device(options.device)
+    if recipe.encoder.bfloat16 and device == CPU and not has_bfloat16_instructions():
+        message = "%s: encoder.bfloat16 = true is many times slower than false on this CPU"
+        log.warning(message, options.recipe)
     with (
         join_process_group(device) as process,
         nullcontext() if process.rank else lock_run(name, options.work_dir),

@@ -35,6 +35,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import PrinterCallback, TrainerCallback
 
+from aragorn.progress import track
 from aragorn_training.fitting.frozen_layer_cache import FrozenLayerCache
 
 BATCH_SIZE = 64
@@ -267,6 +268,7 @@ class TrainingSetup:
             network, arguments_class(**kwargs), self._build_dataset(), loss=loss
         )
         trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(_Progress("teacher" if is_teacher else "student"))
         return model, trainer
 
 
@@ -310,6 +312,20 @@ class _StopAfter(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == self._step:
             control.should_save = control.should_training_stop = True
+
+
+class _Progress(TrainerCallback):
+    """Callback that reports progress in the training of a network `name`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._steps = track(range(state.global_step, state.max_steps), self._name, "steps")
+        next(self._steps)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        next(self._steps, None)
 
 
 class _MinimalTrainer(BaseTrainer):

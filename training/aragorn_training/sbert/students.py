@@ -201,6 +201,7 @@ class StudentTraining:
         pairs = pairs.iloc[selected_rows].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
+            log.info("silver pairs: labelling %d", len(pairs))
             return networks.predict_labels(
                 self.load_or_train(TEACHER), pairs, self._build_training_config(TEACHER)
             )
