@@ -206,7 +206,7 @@ def test_steps_that_use_the_device_share_the_gpus(run, tmp_path):
 
 
 @pytest.mark.usefixtures("run")
-def test_plan_lists_states_and_missing_inputs(tmp_path, capsys, assert_fails):
+def test_plan_lists_states_and_missing_inputs(tmp_path, capsys, monkeypatch, assert_fails):
     command = argv("all -i", SAMPLE, "--work-dir", tmp_path, "--recipes", TINY_CONFIGS, "--only")
     assert main([*command, "cedr_knrm", "--plan"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -214,11 +214,14 @@ def test_plan_lists_states_and_missing_inputs(tmp_path, capsys, assert_fails):
     starts = [["step", "state"], *steps, ["remaining:", "about"]]
     assert [line[:2] for line in lines if line] == starts  # no input of another step is missing
     remaining = " ".join(lines[4]).partition(" (steps not yet measured here: of the shipped")
-    assert remaining[0] == "remaining: about 100 min of computing"
+    assert remaining[0] == "remaining: about 99 min of computing"
     assert remaining[2] == " recipes on the excerpt)"
     assert lines[3][-3:] == ["prepare", "pairs,", "vanilla_bert"]
-    assert main([*command, "sbert", "--plan"]) == 0
-    assert "about 60 s of computing and 1 step of unknown duration (" in capsys.readouterr().out
+    (tmp_path / "seconds.csv").write_text("step,device,seconds\nprepare pairs,cpu,12\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler, "STEP_SECONDS", tmp_path / "seconds.csv")
+        assert main([*command, "sbert", "--plan"]) == 0
+    assert "about 12 s of computing and 1 step of unknown duration (" in capsys.readouterr().out
     assert main([*command[:-1], "--plan"]) == 0
     assert "\ndeepct: cannot be made, missing --qrels\n" in capsys.readouterr().out
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
@@ -239,7 +242,7 @@ def test_stored_checkpoints_are_reused(tmp_path, monkeypatch, capsys):
     assert started == ["prepare pairs", "ensemble_thesis"]
     output = capsys.readouterr().out
     assert re.search("^gru +reused", output, re.MULTILINE)
-    assert "remaining: about 24 min of computing (" in output
+    assert "remaining: about 23 min of computing (" in output
     assert output.count(" OK ") >= 2 * 6
     for name in ("gru", "vanilla_bert"):
         copy = read_files(tmp_path / "checkpoints" / name)

@@ -119,7 +119,7 @@ def test_highlights_of_the_conclusion_are_omitted(make_retrieval, make_input):
     explanation = stage.explain(retrieval, "1", "a")
     spans = [explanation.text[start:end] for start, end, _ in explanation.components]
     assert spans[0] == "zoos should be closed by the government"
-    assert len(spans) == 3
+    assert len(spans) == 4
     highlights = compute_highlights(stage, retrieval.collection, "a")
     pairs = get_texts_and_labels(retrieval, "a", highlights)
     assert [text for text, _ in pairs] == spans[1:]

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 
@@ -24,7 +23,6 @@ from aragorn.storage.checkpoint_directory import (
 )
 from aragorn.threads import count_cpu_cores
 from aragorn_training.commands.all_options import Options
-from aragorn_training.data.distant_supervision import read_candidate_settings
 from aragorn_training.evaluation.tables import read_previous_rows, write_csv
 from aragorn_training.formatting import CROSS_VALIDATED, DASH
 
@@ -157,7 +155,10 @@ def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
         inputs = [read_provenance(path).training_data.input for path in (new, stored)]
         provenances = [read_json(path / PROVENANCE) for path in (stored, new)]
         recipes = [provenance.get("recipe", {}) for provenance in provenances]
-        candidates = [read_candidate_settings(provenance) for provenance in provenances]
+        candidates = [
+            provenance.get("validation", recipe.get("validation"))
+            for provenance, recipe in zip(provenances, recipes, strict=True)
+        ]
         if inputs[0] != inputs[1]:
             table["verdict"] = OTHER_DATA
         elif candidates[0] != candidates[1] or list_recipe_changes(*recipes):
@@ -197,11 +198,7 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 
 
 def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
-    """Describe the settings that differ between the recipes of two provenances; of those added
-    since, only the candidates of validation, which decide what the metrics mean."""
-    if "validation" in recipe:
-        candidates = msgspec.to_builtins(read_candidate_settings(stored_recipe))
-        stored_recipe = {**stored_recipe, "validation": candidates}
+    """Describe the stored settings that differ between the recipes of two provenances."""
     current = _flatten(json.loads(json.dumps(recipe)))
     return [
         f"{setting} was {value}, is now {current.get(setting)}"

@@ -10,10 +10,10 @@ sample of such a conclusion is its negatives: 100 random arguments of the collec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -70,14 +70,6 @@ class CandidateSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 ALL_SETTINGS = tuple(
     CandidateSettings(pool, rule) for pool in get_args(Pool) for rule in get_args(Rule)
 )
-# of checkpoints whose provenance names no candidates
-UNRECORDED = CandidateSettings("split", "least_similar")
-
-
-def read_candidate_settings(values: Mapping[str, Any]) -> CandidateSettings:
-    """Read the settings from the provenance of an ensemble, or from a recipe in a provenance."""
-    settings = values.get("validation")
-    return UNRECORDED if settings is None else msgspec.convert(settings, CandidateSettings)
 
 
 def draw_negatives(

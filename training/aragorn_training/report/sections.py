@@ -15,7 +15,6 @@ from aragorn.pipeline.session import CheckpointStore
 from aragorn.storage.atomic_files import write_atomic
 from aragorn.storage.checkpoint_directory import METRICS, read_json
 from aragorn.systems.catalogue import SYSTEMS
-from aragorn_training.data.distant_supervision import UNRECORDED
 from aragorn_training.evaluation.evaluate import (
     COMPACT_MEASURES,
     HEADLINE_MEASURES,
@@ -426,22 +425,15 @@ def _describe_candidates(pool: str, rule: str) -> str:
 def _describe_selection(checkpoints: Path) -> str:
     """Format the negatives with which the stored networks were selected, in a sentence."""
     by_candidates: dict[tuple[str, str], list[str]] = {}
-    unrecorded = []
     for name in PUBLISHED_ROWS:
         metrics = read_json(checkpoints / name / METRICS)
-        unrecorded += [] if "pool" in metrics else [f"`{name}`"]
-        candidates = (metrics.get("pool", UNRECORDED.pool), metrics.get("rule", UNRECORDED.rule))
-        by_candidates.setdefault(candidates, []).append(f"`{name}`")
+        by_candidates.setdefault((metrics["pool"], metrics["rule"]), []).append(f"`{name}`")
     kinds = [
         _describe_candidates(*candidates)
         + (f" ({', '.join(names)})" if len(by_candidates) > 1 else "")
         for candidates, names in by_candidates.items()
     ]
-    owner = (
-        "their" if len(unrecorded) == len(PUBLISHED_ROWS) else f"of {', '.join(unrecorded)}, the"
-    )
-    note = f"; {owner} `metrics.json` names neither pool nor rule" if unrecorded else ""
-    return f"The shipped checkpoints were selected with {' and '.join(kinds)}{note}."
+    return f"The shipped checkpoints were selected with {' and '.join(kinds)}."
 
 
 def format_candidates_table(results: Path = RESULTS, checkpoints: Path = CHECKPOINT_DIR) -> str:
