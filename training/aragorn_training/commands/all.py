@@ -155,7 +155,7 @@ def _compare_checkpoint(new: Path, stored: Path) -> pd.DataFrame:
         inputs = [read_provenance(path).training_data.input for path in (new, stored)]
         provenances = [read_json(path / PROVENANCE) for path in (stored, new)]
         recipes = [provenance.get("recipe", {}) for provenance in provenances]
-        candidates = [
+        candidates = [  # an ensemble has no recipe
             provenance.get("validation", recipe.get("validation"))
             for provenance, recipe in zip(provenances, recipes, strict=True)
         ]

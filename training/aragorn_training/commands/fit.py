@@ -80,8 +80,11 @@ def fit_recipe(options: FitOptions) -> None:
     vectors = options.vectors or options.work_dir / folder
     device = choose_device(options.device)
     if recipe.encoder.bfloat16 and device == CPU and not has_bfloat16_instructions():
-        message = "%s: encoder.bfloat16 = true is many times slower than false on this CPU"
-        log.warning(message, options.recipe)
+        log.warning(
+            "%s: encoder.bfloat16 = true is many times slower than float32 on this CPU, which has "
+            "no bfloat16 instructions; set it to false",
+            options.recipe,
+        )
     with (
         join_process_group(device) as process,
         nullcontext() if process.rank else lock_run(name, options.work_dir),

@@ -201,10 +201,9 @@ class StudentTraining:
         pairs = pairs.iloc[selected_rows].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
-            log.info("silver pairs: labelling %d", len(pairs))
-            return networks.predict_labels(
-                self.load_or_train(TEACHER), pairs, self._build_training_config(TEACHER)
-            )
+            teacher = self.load_or_train(TEACHER)
+            log.info("teacher: labelling %d silver pairs", len(pairs))
+            return networks.predict_labels(teacher, pairs, self._build_training_config(TEACHER))
 
         return pairs.assign(label=self._cache.get_or_build_array("silver", label_pairs))
 
