@@ -315,6 +315,8 @@ def test_readme_commands_run(all_checkpoints_dir, tmp_path):
     assert "score" in done.stdout
 
 
-def test_citation_names_version_and_licence():
+def test_citation_names_version_date_and_licence():
     citation = yaml.safe_load(read("CITATION.cff"))
     assert (citation["version"], citation["license"]) == (__version__, "MIT")
+    headings = [line for line in read("CHANGELOG.md").splitlines() if line.startswith("## ")]
+    assert headings[0] == f"## {__version__} - {citation['date-released']}"

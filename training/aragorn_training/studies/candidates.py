@@ -4,6 +4,7 @@ Entezari 2020 (sections 3.2.3, 3.3, 4.2) does not say from which arguments the 1
 validation query are drawn.
 """
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ from aragorn_training.fitting.validation import (
     validate_candidates,
 )
 from aragorn_training.options import CheckpointOptions, PrecisionOptions, StudyOptions
+
+log = logging.getLogger(__name__)
 
 ENCODER = "encoder, untrained"
 BM25 = "BM25, untrained"
@@ -80,6 +83,8 @@ def run(options: Options) -> pd.DataFrame:
         for settings in ALL_SETTINGS:
             queries = load_validation_queries(options.work_dir, unit, tokeniser, settings)
             metrics = validate_candidates(queries, np.arange(len(queries.candidates)), score)
+            kind = " ".join(settings.names.values())
+            log.info("%s, %s: MAP@20 %.2f", name, kind, metrics["MAP@20"])
             rows.append({"scorer": name, **settings.names, **metrics})
     return pd.DataFrame(rows)
 

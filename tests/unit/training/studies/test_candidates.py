@@ -22,7 +22,8 @@ SAMPLE_MAP = {
 }  # fmt: skip
 
 
-def test_sample_has_known_values_with_each_pool_and_rule(tmp_path):
+def test_sample_has_known_values_with_each_pool_and_rule(tmp_path, caplog):
+    caplog.set_level("INFO")
     work = tmp_path / "work"
     output = tmp_path / "candidates.csv"
     assert main(["prepare", "pairs", "-i", str(SAMPLE_INPUT), "--work-dir", str(work)]) == 0
@@ -36,6 +37,8 @@ def test_sample_has_known_values_with_each_pool_and_rule(tmp_path):
     settings = ("split", "least_similar"), ("collection", "least_similar"), ("collection", "random")
     for name, expected in SAMPLE_MAP.items():
         assert [values[*pair, name] for pair in settings] == pytest.approx(expected, abs=0.1)
+    message = f"knrm, collection random: MAP@20 {values[*settings[2], 'knrm']:.2f}"
+    assert message in caplog.messages
     counts_file = tmp_path / "negative_counts.csv"
     options = ["--work-dir", str(work), "--repetitions", "2", "-o", str(counts_file)]
     assert main(["study", "negative-counts", *options]) == 0
