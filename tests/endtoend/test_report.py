@@ -358,8 +358,9 @@ def opened(browser, report_dir):
 @pytest.mark.parametrize("width", [1100, 400])
 def test_page_is_not_cut_and_shows_no_problem(width, opened, report_dir):
     opened.resize(width)
-    assert opened.evaluate("document.documentElement.scrollWidth") == width
-    assert opened.evaluate("document.querySelector('.scroll').scrollWidth") <= width
+    # charts are drawn again after the window has another size
+    opened.wait(f"document.documentElement.scrollWidth === {width}")
+    opened.wait(f"document.querySelector('.scroll').scrollWidth <= {width}")
     assert opened.problems == []
 
 
