@@ -8,6 +8,7 @@ import pickle
 import random
 import shutil
 import signal
+import time
 from contextlib import nullcontext, suppress
 from functools import partial
 from multiprocessing import get_context
@@ -43,6 +44,11 @@ class Ranking:
         flags = [flag for name in systems or KINDS for flag in ("--system", name)]
         assert_runs(main, "rank", *self.paths, "-o", self.output, "--cache-dir", self.cache, *flags)
         return read_files(self.output)
+
+    def clear(self):
+        """Delete the output and the cache."""
+        shutil.rmtree(self.output)
+        shutil.rmtree(self.cache)
 
     def read_cache(self):
         """Map the path of each cached file whose rows have a fixed order to its content."""
@@ -186,22 +192,25 @@ def test_killed_executions_resume(complete, fresh):
     """Kill executions at random times; start again from nothing when one is finished."""
     n_kills = int(os.environ.get("KILLS", "12"))  # 200 search more thoroughly
     rng = random.Random(0)
-    n_finished = 0
-    for index in range(n_kills):
+    expected = read_files(complete.output)
+    started = time.monotonic()
+    assert fresh.rank() == expected
+    duration = time.monotonic() - started
+    fresh.clear()
+    n_killed = 0
+    while n_killed < n_kills:
         process = FORK.Process(target=fresh.rank)
         process.start()
-        process.join(rng.uniform(0, 4))
+        process.join(rng.uniform(0, duration))
         if process.exitcode is None:
-            os.kill(process.pid or 0, signal.SIGTERM if index % 2 else signal.SIGKILL)
+            os.kill(process.pid or 0, signal.SIGKILL if n_killed % 2 else signal.SIGTERM)
             process.join()
+            n_killed += 1
         else:
             assert process.exitcode == 0
-            n_finished += 1
-            assert read_files(fresh.output) == read_files(complete.output)
-            shutil.rmtree(fresh.output)
-            shutil.rmtree(fresh.cache)
-    assert n_finished < n_kills
-    assert fresh.rank() == read_files(complete.output)
+            assert read_files(fresh.output) == expected
+            fresh.clear()
+    assert fresh.rank() == expected
     assert fresh.read_cache() == complete.read_cache()
     assert not [*fresh.output.glob(".*")]
 
