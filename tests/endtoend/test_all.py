@@ -250,6 +250,8 @@ def test_stored_checkpoints_are_reused(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "checkpoints" / "ensemble_thesis").exists()
     assert main([*command, "--only", "ensemble_thesis", "--reuse", "--plan"]) == 0
     assert re.search("^gru +finished", capsys.readouterr().out, re.MULTILINE)
+    assert main([*command, "--only", "gru", "--plan"]) == 0
+    assert re.search("^gru +outdated +87 min", capsys.readouterr().out, re.MULTILINE)
     # a checkpoint that was made is not replaced
     record = tmp_path / "steps" / "gru.json"
     record.write_text(record.read_text().replace('"is_reused":true', '"is_reused":false'))

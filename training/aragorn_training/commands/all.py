@@ -106,7 +106,7 @@ def write_step_seconds(file: Path, steps: Mapping[str, Step], records: Records) 
     rows = [
         (name, record.device if step.uses_device else "cpu", f"{record.seconds:.0f}")
         for name, step in steps.items()
-        if (record := records.read(name)) and record.output and not record.is_reused
+        if (record := records.read(name)) and record.is_computed
     ]
     table = pd.DataFrame(rows, columns=["step", "device", "seconds"])
     table = pd.concat([read_previous_rows(file, "step"), table])

@@ -43,6 +43,11 @@ class Record(msgspec.Struct):
     output: str = ""  # of a finished step, see `Step.hash_output`
     is_reused: bool = False
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether the step has finished and its checkpoint was not copied."""
+        return bool(self.output) and not self.is_reused
+
 
 class Records:
     """The records of all steps in `work_dir`/steps, with the log of each."""
@@ -174,11 +179,7 @@ def list_trained(work_dir: Path) -> list[str]:
     """Return the names of the checkpoints that steps have trained or fitted, not copied."""
     records = Records({}, work_dir)
     by_name = {name: records.read(name) for name in list_system_checkpoints()}
-    return [
-        name
-        for name, record in by_name.items()
-        if record and record.output and not record.is_reused
-    ]
+    return [name for name, record in by_name.items() if record and record.is_computed]
 
 
 def format_plan(
@@ -213,7 +214,7 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
     seconds = dict(zip(rows["step"], rows["seconds"].astype(float), strict=True))
     for name in names:
         record = records.read(name)
-        if record and record.output and record.device == device:
+        if record and record.is_computed and record.device == device:
             seconds[name] = record.seconds
     return {name: seconds.get(name, 0.0) for name in names}
 
