@@ -61,6 +61,7 @@ def build_recipe(task, network, batch_size, **fields):
 
 RECIPES = {  # with batch sizes for three batches per epoch, the last of which is smaller
     "pairs": build_recipe(PairwiseSpec(), {"dimensions": 20}, 180),
+    "bert_pairs": build_recipe(PairwiseSpec(), {}, 180, ranker="vanilla_bert", **BERT),
     "contrastive": build_recipe(ContrastiveSpec(), {"dimensions": 20, "latent": 30}, 180, ranker="snrm"),
     "quality": build_recipe(QualitySpec(("ukp",), 3), {}, 6, ranker="tfr_bert", **BERT),
     "distillation": build_recipe(DistillationSpec(list_size=4), {"dimensions": 20}, 8),
@@ -81,6 +82,7 @@ STUDENT = AugmentedSBERTSpec(
 
 KNOWN = {  # losses and metrics at both validations, and the first metric of the last baseline
     "pairs": [1.0156, 0.9681, 27.29, 73.12, 100.0],
+    "bert_pairs": [0.9719, 0.9948, 4.09, 3.95, 33.16],
     "contrastive": [4.4927, 4.4838, 1.44, 1.19, 100.0],
     "quality": [4.2146, 4.3274, 95.0, 95.0, 100.0],
     "distillation": [15.9945, 15.8117, -41.24, -41.24, 91.34],
@@ -139,11 +141,12 @@ def build(task, work):
 
 
 def train(recipe, work, name, overwrite=False):
-    """Train a network to the checkpoint `work / name`; its state is in work/fit/TASK."""
+    """Train a network to the checkpoint `work / name`; its state is in work/fit/TASK, the first
+    word of `name`."""
     recipe = replace_encoder(recipe, work)
     checkpoint = work / name
     vectors = work / get_default_folder_name(recipe.task.surface_vector_method)
-    fit(recipe.task.get_table_name(), recipe, work, vectors, checkpoint, CPU, overwrite)
+    fit(name.split()[0], recipe, work, vectors, checkpoint, CPU, overwrite)
     return checkpoint
 
 
@@ -251,13 +254,13 @@ def test_stopped_students_resume_with_the_same_bytes(work, caplog):
     training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
     student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
     caplog.set_level(logging.INFO)
-    expected = read_files(train(student, work, "uninterrupted student"))
+    expected = read_files(train(student, work, "student uninterrupted"))
     progress = re.findall(r"(teacher|student): (\d+) steps? in ", caplog.text)
     assert progress == [("teacher", "1"), ("student", "2")]
     shutil.rmtree(work / "students")
     with stop_at(TrainingSetup, "train", 1):  # after the teacher was trained
-        train(student, work, "resumed student")
-    assert read_files(train(student, work, "resumed student")) == expected
+        train(student, work, "student resumed")
+    assert read_files(train(student, work, "student resumed")) == expected
     # all covered
     actual = {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)}
     assert actual == set(list_task_names())
@@ -287,12 +290,15 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task, work):
 def test_validation_disables_dropout_and_detects_faults(task, work):
     trainee, examples = build(task, work)
     network = trainee.network.train()
+    random_state = torch.get_rng_state()
     metrics = examples.validate(network, 1)
     assert network.training
     assert metrics == examples.validate(network, 1) == examples.validate(network.eval(), 1)
     assert not network.training
     assert {type(value) for value in metrics.values()} == {float}
     assert examples.measure_baselines()
+    # dropout does not depend on what is measured when
+    assert torch.equal(torch.get_rng_state(), random_state)
     faults = {torch.nan: "step 7: .* not finite"}
     if task not in ("tagging", "language_model"):
         faults[0] = "step 7: all validation scores are identical"

@@ -102,7 +102,9 @@ class PairwiseTask(Task[Ranker]):
         self._queries = queries
         self._recipe = recipe
         self._device = device
-        self._pretrained = pretrained
+        self._baselines: dict[str, CandidateScorer] = {BM25: score_bm25}
+        if pretrained:  # before the training: this draws random numbers, on which dropout depends
+            self._baselines[COSINE] = build_encoder_scorer(pretrained, device)
         # by pool and rule, whose metrics are logged, too
         self.queries_to_log: dict[str, ValidationQueries] = {}
         self._training = recipe.training
@@ -152,12 +154,9 @@ class PairwiseTask(Task[Ranker]):
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure BM25 and, for BERT networks, the encoder's cosine before fine-tuning."""
-        scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
-        if self._pretrained:
-            scorers[COSINE] = build_encoder_scorer(self._pretrained, self._device)
         return {
             name: validate_candidates(self._queries, self._all_queries, scorer)
-            for name, scorer in scorers.items()
+            for name, scorer in self._baselines.items()
         }
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
