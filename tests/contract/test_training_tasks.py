@@ -250,13 +250,15 @@ def test_other_and_damaged_states_are_not_continued(work, caplog):
     assert state.stat().st_mtime_ns == modified  # an equal run is not overwritten
 
 
-def test_stopped_students_resume_with_the_same_bytes(work, caplog):
+def test_stopped_students_resume_with_the_same_bytes_and_known_scores(work, caplog):
     training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
     student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
     caplog.set_level(logging.INFO)
     expected = read_files(train(student, work, "student uninterrupted"))
     progress = re.findall(r"(teacher|student): (\d+) steps? in ", caplog.text)
     assert progress == [("teacher", "1"), ("student", "2")]
+    scores = [pair["score"] for pair in json.loads(expected["probe.json"])]
+    assert scores[:3] == pytest.approx([0.945706, 0.964178, 0.964687], abs=2e-5)
     shutil.rmtree(work / "students")
     with stop_at(TrainingSetup, "train", 1):  # after the teacher was trained
         train(student, work, "student resumed")
