@@ -299,7 +299,7 @@ def test_validation_disables_dropout_and_detects_faults(task, work):
     assert not network.training
     assert {type(value) for value in metrics.values()} == {float}
     assert examples.measure_baselines()
-    # dropout does not depend on what is measured when
+    # measuring draws no random numbers, on which dropout depends
     assert torch.equal(torch.get_rng_state(), random_state)
     faults = {torch.nan: "step 7: .* not finite"}
     if task not in ("tagging", "language_model"):

@@ -37,10 +37,10 @@ def test_silence_is_broken_by_the_innermost_task(messages, wait_for):
         time.sleep(0.1)  # nothing is announced
         assert messages() == []
         with Stopwatch().stage("documents"):
-            wait_for("documents, 0 s so far")
-            assert set(messages()) == {"documents, 0 s so far"}
+            wait_for("documents, ")
+            assert all(re.fullmatch(r"documents, \d+ s so far", message) for message in messages())
             for n_done in track([0, 3], "texts", "words", [3, 4]):
-                wait_for(f"texts: {n_done} of 7 words, 0 s so far")
+                wait_for(f"texts: {n_done} of 7 words, ")
     assert re.fullmatch(r"texts: 7 words in \d+\.\d s", messages()[-1])
     n_messages = len(messages())
     time.sleep(0.1)
