@@ -6,6 +6,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from html.parser import HTMLParser
@@ -247,6 +248,14 @@ def fetch_page(server, path="/", method="GET", **headers):
     text = response.read().decode()
     connection.close()
     return response.status, dict(response.getheaders()), text
+
+
+def wait_until(condition):
+    """Wait until a function returns true, for at most a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def build_tiny_tokenizer():

@@ -203,7 +203,7 @@ def test_killed_executions_resume(complete, fresh):
         process.start()
         process.join(rng.uniform(0, duration))
         if process.exitcode is None:
-            os.kill(process.pid or 0, signal.SIGKILL if n_killed % 2 else signal.SIGTERM)
+            os.kill(process.pid or 0, signal.SIGTERM if n_killed % 2 else signal.SIGKILL)
             process.join()
             n_killed += 1
         else:

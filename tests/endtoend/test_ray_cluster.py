@@ -19,7 +19,7 @@ from aragorn.inference import pair_scoring
 from aragorn.models.network import Ranker
 from aragorn.paths import PACKAGE_DIR
 from aragorn.signals import SIGNAL_EXIT_CODES
-from tests.conftest import ROOT, read_files
+from tests.conftest import ROOT, read_files, wait_until
 from tests.contract.conftest import KINDS
 from tests.endtoend.slow_shards import compute_slowly
 
@@ -134,8 +134,5 @@ def test_stopped_local_ray_leaves_no_files_and_processes(
         process.terminate()
         log = process.communicate(timeout=120)[1]
         assert process.returncode == SIGNAL_EXIT_CODES[signal.SIGTERM], log
-        deadline = time.monotonic() + 60
-        while is_used(folder):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: not is_used(folder))
         assert [*Path(folder).iterdir()] == []

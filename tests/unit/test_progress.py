@@ -8,6 +8,7 @@ import pytest
 
 from aragorn import progress
 from aragorn.progress import Stopwatch, announce, log_when_silent, suppress_info, track
+from tests.conftest import wait_until
 
 
 @pytest.fixture
@@ -23,13 +24,7 @@ def messages(monkeypatch, caplog):
 def wait_for(messages):
     """Return a function that waits for a message that contains a text."""
 
-    def wait(text):
-        deadline = time.monotonic() + 30
-        while not any(text in message for message in messages()):
-            assert time.monotonic() < deadline, f"not logged: {text}"
-            time.sleep(0.01)
-
-    return wait
+    return lambda text: wait_until(lambda: any(text in message for message in messages()))
 
 
 def test_silence_is_broken_by_the_innermost_task(messages, wait_for):

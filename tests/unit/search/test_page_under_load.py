@@ -14,7 +14,7 @@ import pytest
 
 from aragorn.search.background import MAX_SEARCHES, MAX_WORKERS
 from aragorn.search.server import MAX_CONNECTIONS, REQUEST_TIMEOUT
-from tests.conftest import fetch_page, serve_sample
+from tests.conftest import fetch_page, serve_sample, wait_until
 
 
 class Gate:
@@ -44,13 +44,6 @@ def gate(server, monkeypatch):
     instance = Gate(server.searcher, monkeypatch)
     yield instance
     instance.is_open.set()
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 async def fetch_all(server, n_requests, gate):
